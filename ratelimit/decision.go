@@ -1,0 +1,64 @@
+package ratelimit
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Decision is the answer to one claim.
+//
+// Its durations are exact at the moment the store decided. A client that waits RetryAfter and is alone is
+// allowed; one that waits a microsecond less is not.
+type Decision struct {
+	Allowed bool
+
+	// Limit is the one that binds: of the limits that deny, the one with the longest wait; if none denies,
+	// the one with the least left, and of several such the one that gives some back last.
+	Limit Limit
+
+	// Remaining is how many requests Limit would still allow right now, this one already counted.
+	Remaining int
+
+	// RetryAfter is the time until the same claim, at the same cost, would be allowed, if nobody else is
+	// counted meanwhile. 0 if it is allowed, and if it never can be (Reason TooCostly).
+	RetryAfter time.Duration
+
+	// ResetAfter is the time until Remaining grows by at least one. 0 if nothing is counted.
+	ResetAfter time.Duration
+
+	Reason Reason
+
+	// Ticket names the entries that this claim wrote. It is zero if it wrote none.
+	Ticket Ticket
+}
+
+// Ticket names exactly the entries that one allowed claim wrote to its log, so that they can be refunded.
+// The zero Ticket names none.
+type Ticket struct {
+	ID   uuid.UUID
+	Cost int
+}
+
+// Reason says how a Decision came about.
+type Reason uint8
+
+const (
+	Undecided  Reason = iota // the zero Decision
+	Counted                  // allowed, and written to the log
+	Looked                   // a claim of cost 0: answered as for cost 1, nothing written
+	Withheld                 // this claim fits, but another of the same request does not: nothing written
+	Exhausted                // denied: the window is full
+	TooCostly                // denied: the cost is above MaxRequests, and no waiting helps
+	FailedOpen               // the store could not answer in time: allowed, nothing known
+)
+
+var reasonNames = [...]string{"undecided", "counted", "looked", "withheld", "exhausted", "too costly", "failed open"}
+
+// String gives the reason in lower-case words.
+func (r Reason) String() string {
+	if int(r) < len(reasonNames) {
+		return reasonNames[r]
+	}
+	return "unknown"
+}

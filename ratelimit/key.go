@@ -1,0 +1,85 @@
+package ratelimit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+const (
+	maxEncoded = 128              // a longer rule, or a longer key, is replaced by its hash
+	maxKey     = 2*maxEncoded + 1 // what Key can give at most
+	hashMark   = '#'              // begins a hash; encode never writes it
+)
+
+// Key names the log of one partition of a rule: "rule:part:part". It is what a Limiter's verbs take as a key,
+// and what sash makes of a Rule's name and the value of its key expression, so that
+//
+//	lim.Reset(ctx, ratelimit.Key("login", "bob@example.com"))
+//
+// forgets what the Rule named "login" has counted for bob.
+//
+// Two different calls never give the same key: everything outside [A-Za-z0-9._@/-] is percent-escaped, the
+// delimiter included, so that no client can forge one, or a cluster's {hash tag}. A rule, and the parts
+// together, are replaced by "#" and their SHA-256 in hex where they would be longer than 128 bytes.
+func Key(rule string, parts ...string) string {
+	var space [maxKey]byte
+	key := encode(space[:0], rule)
+	key = shorten(key, 0)
+	if len(parts) == 0 {
+		return string(key)
+	}
+	key = append(key, ':')
+	start := len(key)
+	for i, part := range parts {
+		if i > 0 {
+			key = append(key, ':')
+		}
+		key = encode(key, part)
+	}
+	return string(shorten(key, start))
+}
+
+// canonical returns the key under which a log is kept: key itself if Key could have made it, else
+// Key("", key). That form begins with the delimiter, which no key kept as it is does.
+func canonical(key string) string {
+	if len(key) > maxKey || key == "" || key[0] == ':' {
+		return Key("", key)
+	}
+	for i := range len(key) {
+		if c := key[i]; !plain(c) && c != ':' && c != '%' && c != hashMark {
+			return Key("", key)
+		}
+	}
+	return key
+}
+
+// encode appends s to dst, percent-escaped.
+func encode(dst []byte, s string) []byte {
+	const digits = "0123456789ABCDEF"
+	for i := range len(s) {
+		if c := s[i]; plain(c) {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return dst
+}
+
+// shorten replaces what follows start in key by its hash if it is too long.
+func shorten(key []byte, start int) []byte {
+	if len(key)-start <= maxEncoded {
+		return key
+	}
+	sum := sha256.Sum256(key[start:])
+	return hex.AppendEncode(append(key[:start], hashMark), sum[:])
+}
+
+// plain reports whether c stands for itself in a key.
+func plain(c byte) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		return true
+	}
+	return c == '.' || c == '_' || c == '@' || c == '/' || c == '-'
+}

@@ -1,0 +1,157 @@
+package ratelimit
+
+import (
+	"sort"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// log is the record of one key: an entry for each allowed request, oldest first, in a ring that grows on
+// demand. It is the algorithm alone: no lock, no clock, no key. Times are those of the store's clock.
+type log struct {
+	ring []entry // its length is a power of two, or 0
+	head int     // index of the oldest entry
+	size int
+}
+
+type entry struct {
+	at time.Duration
+	id uuid.UUID
+}
+
+// settle prepares the log for a decision at now: entries that have left keep are dropped, and entries ahead
+// of now (the clock stepped back) count as made now. They were made before now whatever the clock said, so
+// that no interval can hold more than it should, and no key stays shut longer than one window after the step.
+func (l *log) settle(now, keep time.Duration) {
+	for l.size > 0 && l.entry(0).at <= now-keep {
+		l.head = (l.head + 1) & (len(l.ring) - 1)
+		l.size--
+	}
+	for i := l.size - 1; i >= 0 && l.entry(i).at > now; i-- {
+		l.entry(i).at = now
+	}
+}
+
+// fits reports whether cost more entries at now break none of limits.
+func (l *log) fits(now time.Duration, limits []Limit, cost int) bool {
+	for _, limit := range limits {
+		if l.count(now, limit.Window)+cost > limit.MaxRequests {
+			return false
+		}
+	}
+	return true
+}
+
+// describe answers a claim at now: denied if the binding limit denies it, else with charged entries counted
+// as made now, which the caller is about to add. It changes nothing.
+func (l *log) describe(now time.Duration, limits []Limit, cost, charged int) Decision {
+	binding := l.under(now, limits[0], cost, charged)
+	for _, limit := range limits[1:] {
+		if other := l.under(now, limit, cost, charged); other.binds(binding) {
+			binding = other
+		}
+	}
+	return binding
+}
+
+// under is describe for one limit.
+func (l *log) under(now time.Duration, limit Limit, cost, charged int) Decision {
+	count := l.count(now, limit.Window)
+	d := Decision{
+		Allowed:   count+cost <= limit.MaxRequests,
+		Limit:     limit,
+		Remaining: max(0, limit.MaxRequests-count-charged),
+	}
+	switch {
+	case count > 0: // the oldest, or as many as lie above a limit that was lowered
+		d.ResetAfter = l.leaving(now, limit.Window, count, max(1, count-limit.MaxRequests+1))
+	case charged > 0:
+		d.ResetAfter = limit.Window
+	}
+	switch {
+	case d.Allowed:
+	case cost > limit.MaxRequests:
+		d.Reason = TooCostly
+	default:
+		d.Reason = Exhausted
+		d.RetryAfter = l.leaving(now, limit.Window, count, count+cost-limit.MaxRequests)
+	}
+	return d
+}
+
+// binds reports whether d rather than other is the answer to a claim under both of their limits.
+func (d Decision) binds(other Decision) bool {
+	switch {
+	case d.Allowed != other.Allowed:
+		return !d.Allowed
+	case d.Allowed && d.Remaining != other.Remaining:
+		return d.Remaining < other.Remaining
+	case d.Allowed:
+		return d.ResetAfter > other.ResetAfter
+	case d.Reason != other.Reason:
+		return d.Reason == TooCostly
+	}
+	return d.RetryAfter > other.RetryAfter
+}
+
+// count returns the number of entries in (now-window, now].
+func (l *log) count(now, window time.Duration) int {
+	since := now - window
+	if l.size == 0 || l.entry(0).at > since {
+		return l.size
+	}
+	return l.size - sort.Search(l.size, func(i int) bool { return l.entry(i).at > since })
+}
+
+// leaving returns the time until the k-th oldest of the count newest entries is exactly window old.
+func (l *log) leaving(now, window time.Duration, count, k int) time.Duration {
+	return min(now, l.entry(l.size-count+k-1).at) + window - now
+}
+
+// add appends n entries made at now, which must not lie before the newest.
+func (l *log) add(now time.Duration, id uuid.UUID, n int) {
+	for range n {
+		if l.size == len(l.ring) {
+			l.resize(max(1, 2*len(l.ring)))
+		}
+		l.size++
+		*l.entry(l.size - 1) = entry{now, id}
+	}
+}
+
+// remove drops up to n entries of id.
+func (l *log) remove(id uuid.UUID, n int) {
+	kept := 0
+	for i := range l.size {
+		e := *l.entry(i)
+		if n > 0 && e.id == id {
+			n--
+			continue
+		}
+		*l.entry(kept) = e
+		kept++
+	}
+	l.size = kept
+}
+
+// clone returns a log with the same entries.
+func (l *log) clone() log {
+	var c log
+	for i := range l.size {
+		e := l.entry(i)
+		c.add(e.at, e.id, 1)
+	}
+	return c
+}
+
+func (l *log) resize(capacity int) {
+	ring := make([]entry, capacity)
+	for i := range l.size {
+		ring[i] = *l.entry(i)
+	}
+	l.ring, l.head = ring, 0
+}
+
+// entry returns the i-th oldest entry.
+func (l *log) entry(i int) *entry { return &l.ring[(l.head+i)&(len(l.ring)-1)] }

@@ -1,0 +1,166 @@
+package ratelimit
+
+import (
+	"context"
+	"hash/maphash"
+	"math/bits"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// MemoryConfig sets up a MemoryStore. The zero value is usable.
+type MemoryConfig struct {
+	// MaxKeys bounds the number of logs. 0, or less, means 1,000,000. A log of three entries takes about
+	// 250 bytes and its key, so that the default bounds a flood of new keys to some 300 MB.
+	MaxKeys int
+
+	// Now is the clock; only the differences of its values are used. nil means the monotonic clock of this
+	// process, which no adjustment of the wall clock moves.
+	Now func() time.Time
+}
+
+// MemoryStore is a Store in this process: exact, bounded, safe for concurrent use. It starts no goroutine and
+// needs no Close: logs that hold nothing any more are cleaned up as other keys of their shard are used.
+//
+// It never forgets a log that still counts. When a shard is full of those, the keys that it does not know
+// share one overflow log (one for each length of window, so that entries of a day do not weigh on those of a
+// second). They are limited together, each by its own limits: some requests are denied that an unbounded
+// store would have allowed, none is allowed that it would have denied. Once there is room again, a new key
+// starts from a copy of the overflow log, since some of those entries may be its own, and has its full quota
+// at most one window later. An entry in the overflow log cannot be refunded or reset: it leaves by age alone.
+//
+// Every call takes constant time, but for the search of an entry by its id in Refund.
+type MemoryStore struct {
+	shards []shard // a power of two, 64 at most: a set of shards is a bit mask
+	room   int     // logs that one shard may hold
+	seed   maphash.Seed
+	start  time.Time
+	clock  func() time.Time // nil: the monotonic clock
+}
+
+const maxShards = 64
+
+// NewMemoryStore returns an empty store.
+func NewMemoryStore(config MemoryConfig) *MemoryStore {
+	if config.MaxKeys <= 0 {
+		config.MaxKeys = 1_000_000
+	}
+	n := min(maxShards, 1<<(bits.Len(uint(config.MaxKeys))-1)) // no shard without room
+	m := &MemoryStore{
+		shards: make([]shard, n),
+		room:   config.MaxKeys / n,
+		seed:   maphash.MakeSeed(),
+		start:  time.Now(),
+		clock:  config.Now,
+	}
+	if m.clock != nil {
+		m.start = m.clock()
+	}
+	for i := range m.shards {
+		m.shards[i].logs = make(map[string]*keyLog)
+	}
+	return m
+}
+
+// Take implements Store. It never fails, and ignores ctx: it waits for nothing but its own short locks.
+func (m *MemoryStore) Take(_ context.Context, id uuid.UUID, claims []Claim, decisions []Decision) error {
+	var set uint64
+	for i := range claims {
+		set |= 1 << m.shardOf(claims[i].Key)
+	}
+	m.lock(set)
+	defer m.unlock(set)
+	now := m.now() // under the locks: a log's entries are in the order of their times
+
+	all := true
+	for i := range claims {
+		all = m.look(now, &claims[i], &decisions[i]) && all
+	}
+	for i := range claims {
+		m.settle(now, id, &claims[i], &decisions[i], all)
+	}
+	return nil
+}
+
+// Refund implements Store.
+func (m *MemoryStore) Refund(_ context.Context, key string, ticket Ticket) error {
+	s := m.lockShard(key)
+	defer s.mu.Unlock()
+	if l := s.logs[key]; l != nil {
+		l.remove(ticket.ID, ticket.Cost)
+		if l.size == 0 {
+			s.forget(l)
+		}
+	}
+	return nil
+}
+
+// Reset implements Store.
+func (m *MemoryStore) Reset(_ context.Context, key string) error {
+	s := m.lockShard(key)
+	defer s.mu.Unlock()
+	if l := s.logs[key]; l != nil {
+		s.forget(l)
+	}
+	return nil
+}
+
+// look answers one claim as if it were alone and nothing were written, and reports whether it fits.
+func (m *MemoryStore) look(now time.Duration, c *Claim, d *Decision) bool {
+	keep := longest(c.Limits)
+	l := m.shards[m.shardOf(c.Key)].log(c.Key, keep)
+	if c.Cost > 0 { // a look leaves the log as it is
+		l.settle(now, keep)
+	}
+	*d = l.describe(now, c.Limits, max(1, c.Cost), 0)
+	return d.Allowed
+}
+
+// settle writes a claim's entries if all claims of the request fit, and completes its decision.
+func (m *MemoryStore) settle(now time.Duration, id uuid.UUID, c *Claim, d *Decision, all bool) {
+	switch {
+	case !d.Allowed:
+	case c.Cost == 0:
+		d.Reason = Looked
+	case !all:
+		d.Reason = Withheld
+	default:
+		s := &m.shards[m.shardOf(c.Key)]
+		l := s.admit(now, c.Key, longest(c.Limits), m.room)
+		*d = l.describe(now, c.Limits, c.Cost, c.Cost)
+		l.add(now, id, c.Cost)
+		d.Reason, d.Ticket = Counted, Ticket{id, c.Cost}
+	}
+}
+
+func (m *MemoryStore) now() time.Duration {
+	if m.clock != nil {
+		return m.clock().Sub(m.start)
+	}
+	return time.Since(m.start)
+}
+
+func (m *MemoryStore) shardOf(key string) uint64 {
+	return maphash.String(m.seed, key) & uint64(len(m.shards)-1)
+}
+
+func (m *MemoryStore) lockShard(key string) *shard {
+	s := &m.shards[m.shardOf(key)]
+	s.mu.Lock()
+	return s
+}
+
+// lock takes the locks of a set of shards in the order of their index, so that two calls never wait for
+// each other.
+func (m *MemoryStore) lock(set uint64) {
+	for ; set != 0; set &= set - 1 {
+		m.shards[bits.TrailingZeros64(set)].mu.Lock()
+	}
+}
+
+func (m *MemoryStore) unlock(set uint64) {
+	for ; set != 0; set &= set - 1 {
+		m.shards[bits.TrailingZeros64(set)].mu.Unlock()
+	}
+}

@@ -1,0 +1,125 @@
+package ratelimit
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// shard is a part of a MemoryStore's keys under one lock. All its methods need the lock.
+type shard struct {
+	mu     sync.Mutex
+	logs   map[string]*keyLog
+	queues []*queue // one for each longest Window in use; a program declares a handful
+}
+
+// keyLog is the log of one key, and its place in a queue.
+type keyLog struct {
+	log
+	key        string
+	queue      *queue
+	prev, next *keyLog
+}
+
+// queue holds the logs with one longest Window in the order in which they were last written to, so that the
+// first to expire is in front (but for one that a refund let expire before its turn), and the overflow log of
+// the keys that found no room.
+type queue struct {
+	window      time.Duration
+	front, back *keyLog
+	overflow    log
+}
+
+// log returns the log that speaks for key: its own, or the overflow log of those that have none.
+func (s *shard) log(key string, window time.Duration) *log {
+	if l := s.logs[key]; l != nil {
+		return &l.log
+	}
+	if q := s.queue(window); q != nil {
+		return &q.overflow
+	}
+	return &log{}
+}
+
+// admit returns the log to which an allowed claim on key is written. It makes one for a key that has none if
+// there is room for another, and cleans up on that occasion.
+func (s *shard) admit(now time.Duration, key string, window time.Duration, room int) *log {
+	s.clean(now)
+	q := s.queue(window)
+	if q == nil {
+		q = &queue{window: window}
+		s.queues = append(s.queues, q)
+	}
+	l := s.logs[key]
+	switch {
+	case l != nil:
+		l.queue.remove(l)
+	case len(s.logs) < room:
+		l = &keyLog{key: key, log: q.overflow.clone()}
+		s.logs[key] = l
+	default:
+		return &q.overflow
+	}
+	q.push(l)
+	return &l.log
+}
+
+// clean forgets logs and queues that hold nothing any more: up to two logs a call and queue, so that the
+// shard shrinks faster than it grows, and no call pays for a sweep.
+func (s *shard) clean(now time.Duration) {
+	for _, q := range s.queues {
+		for range 2 {
+			if q.front == nil || !q.front.left(now, q.window) {
+				break
+			}
+			s.forget(q.front)
+		}
+	}
+	s.queues = slices.DeleteFunc(s.queues, func(q *queue) bool {
+		return q.front == nil && q.overflow.left(now, q.window)
+	})
+}
+
+// forget removes a log.
+func (s *shard) forget(l *keyLog) {
+	delete(s.logs, l.key)
+	l.queue.remove(l)
+}
+
+func (s *shard) queue(window time.Duration) *queue {
+	for _, q := range s.queues {
+		if q.window == window {
+			return q
+		}
+	}
+	return nil
+}
+
+// push puts l at the back.
+func (q *queue) push(l *keyLog) {
+	l.queue, l.prev, l.next = q, q.back, nil
+	if q.back == nil {
+		q.front = l
+	} else {
+		q.back.next = l
+	}
+	q.back = l
+}
+
+func (q *queue) remove(l *keyLog) {
+	if l.prev == nil {
+		q.front = l.next
+	} else {
+		l.prev.next = l.next
+	}
+	if l.next == nil {
+		q.back = l.prev
+	} else {
+		l.next.prev = l.prev
+	}
+}
+
+// left reports whether every entry has left window at now. An entry ahead of now has not.
+func (l *log) left(now, window time.Duration) bool {
+	return l.size == 0 || l.entry(l.size-1).at <= now-window
+}

@@ -1,0 +1,231 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"github.com/sashlimit/sash/ratelimit"
+)
+
+// Model plays random traffic (several claims at once, several limits, any cost, refunds, resets, a clock that
+// moves to the edges of windows and at times backward) against the store and against a plain list of
+// timestamps, and wants every decision of the two to be equal.
+func Model(t *testing.T, open func(t *testing.T) Backend) {
+	b := bench{t, open(t)}
+	game := 0
+	rapid.Check(t, func(t *rapid.T) {
+		game++ // its keys are its own; the store's clock goes on
+		play(t, b, game)
+	})
+}
+
+// play is one game: its keys, with the limits that belong to each, and some 40 events.
+func play(t *rapid.T, b bench, game int) {
+	m := &model{logs: make(map[string][]event)}
+	var keys []ratelimit.Claim
+	for i := range rapid.IntRange(1, 3).Draw(t, "keys") {
+		limits := rapid.SliceOfN(drawLimit, 1, 3).Draw(t, "limits")
+		keys = append(keys, ratelimit.Claim{Key: fmt.Sprintf("game%d:%d", game, i), Limits: limits})
+	}
+	var written []refundable
+	var wait time.Duration // what the latest decision promised
+	take := func(t *rapid.T, claims []ratelimit.Claim) {
+		id := uuid.New()
+		got, want := b.takeAs(id, claims...), m.take(id, claims)
+		for i, c := range claims {
+			got[i].Ticket = ratelimit.Ticket{}
+			if got[i] != want[i] {
+				t.Fatalf("claim %d, %+v at %v:\n got %+v\nwant %+v\n log %v", i, c, m.now, got[i], want[i], m.logs[c.Key])
+			}
+			if want[i].Reason == ratelimit.Counted {
+				written = append(written, refundable{c.Key, ratelimit.Ticket{ID: id, Cost: c.Cost}})
+			}
+			wait = max(want[i].RetryAfter, want[i].ResetAfter)
+		}
+	}
+	t.Repeat(map[string]func(*rapid.T){
+		"take": func(t *rapid.T) {
+			claims := slices.Clone(keys[:rapid.IntRange(1, len(keys)).Draw(t, "claims")])
+			for i := range claims {
+				claims[i].Cost = rapid.IntRange(0, maxMax+1).Draw(t, "cost")
+			}
+			take(t, claims)
+		},
+		"advance": func(t *rapid.T) {
+			d := rapid.OneOf(
+				rapid.SampledFrom([]time.Duration{0, tick, wait - tick, wait, wait + tick}),
+				rapid.Custom(func(t *rapid.T) time.Duration {
+					return time.Duration(rapid.Int64Range(0, int64(2*minute/tick)).Draw(t, "µs")) * tick
+				}),
+			).Draw(t, "by")
+			m.now += d
+			b.Advance(d)
+		},
+		"set the clock back": func(t *rapid.T) {
+			// What has left by now may be forgotten, or else come back with the clock: a store is free to
+			// do either. A claim that cannot succeed makes it forget.
+			for _, c := range keys {
+				c.Cost = maxMax + 1
+				take(t, []ratelimit.Claim{c})
+			}
+			d := -rapid.SampledFrom([]time.Duration{tick, 30 * second, 2 * minute, 2 * hour}).Draw(t, "by")
+			m.now += d
+			b.Advance(d)
+		},
+		"refund": func(t *rapid.T) {
+			if len(written) > 0 {
+				r := rapid.SampledFrom(written).Draw(t, "of")
+				b.refund(r.key, r.ticket)
+				m.refund(r)
+			}
+		},
+		"reset": func(t *rapid.T) {
+			key := rapid.SampledFrom(keys).Draw(t, "key").Key
+			b.reset(key)
+			delete(m.logs, key)
+		},
+	})
+}
+
+const maxMax = 4 // the largest MaxRequests in a game
+
+var drawLimit = rapid.Custom(func(t *rapid.T) ratelimit.Limit {
+	window := rapid.SampledFrom([]time.Duration{minute, minute + tick, 2 * minute, hour}).Draw(t, "window")
+	return per(window, rapid.IntRange(1, maxMax).Draw(t, "max"))
+})
+
+// model is the contract, written down as plainly as possible.
+type model struct {
+	now  time.Duration
+	logs map[string][]event
+}
+
+type event struct {
+	at time.Duration
+	id uuid.UUID
+}
+
+type refundable struct {
+	key    string
+	ticket ratelimit.Ticket
+}
+
+func (m *model) take(id uuid.UUID, claims []ratelimit.Claim) []ratelimit.Decision {
+	decisions := make([]ratelimit.Decision, len(claims))
+	all := true
+	for i, c := range claims {
+		if c.Cost > 0 {
+			m.settle(c)
+		}
+		decisions[i] = m.decide(c, 0)
+		all = all && decisions[i].Allowed
+	}
+	for i, c := range claims {
+		switch {
+		case !decisions[i].Allowed:
+		case c.Cost == 0:
+			decisions[i].Reason = ratelimit.Looked
+		case !all:
+			decisions[i].Reason = ratelimit.Withheld
+		default:
+			for range c.Cost {
+				m.logs[c.Key] = append(m.logs[c.Key], event{m.now, id})
+			}
+			decisions[i] = m.decide(c, c.Cost)
+			decisions[i].Reason = ratelimit.Counted
+		}
+	}
+	return decisions
+}
+
+// settle drops what has left the longest window, and brings entries ahead of the clock back to it.
+func (m *model) settle(c ratelimit.Claim) {
+	var longest time.Duration
+	for _, limit := range c.Limits {
+		longest = max(longest, limit.Window)
+	}
+	var kept []event
+	for _, e := range m.logs[c.Key] {
+		if e.at = min(m.now, e.at); e.at > m.now-longest {
+			kept = append(kept, e)
+		}
+	}
+	m.logs[c.Key] = kept
+}
+
+// decide answers a claim of which charged entries are already in the log.
+func (m *model) decide(c ratelimit.Claim, charged int) ratelimit.Decision {
+	var binding ratelimit.Decision
+	for i, limit := range c.Limits {
+		d := m.under(c.Key, limit, max(1, c.Cost), charged)
+		if i == 0 || slices.Compare(weight(d), weight(binding)) > 0 {
+			binding = d
+		}
+	}
+	return binding
+}
+
+// weight orders decisions by how much they bind, in lexical order: what never fits before what waits, the
+// longest wait first, then what is allowed, the one with least left first, then the longest wait for more.
+func weight(d ratelimit.Decision) []int64 {
+	switch {
+	case d.Reason == ratelimit.TooCostly:
+		return []int64{2}
+	case !d.Allowed:
+		return []int64{1, int64(d.RetryAfter)}
+	}
+	return []int64{0, -int64(d.Remaining), int64(d.ResetAfter)}
+}
+
+func (m *model) under(key string, limit ratelimit.Limit, cost, charged int) ratelimit.Decision {
+	left := func(after time.Duration) int { return limit.MaxRequests - m.count(key, limit.Window, after) }
+	d := ratelimit.Decision{
+		Allowed:   left(0)+charged >= cost,
+		Limit:     limit,
+		Remaining: max(0, left(0)),
+	}
+	if m.count(key, limit.Window, 0) > 0 {
+		d.ResetAfter = m.first(key, limit.Window, func(after time.Duration) bool { return left(after) > max(0, left(0)) })
+	}
+	switch {
+	case d.Allowed:
+	case cost > limit.MaxRequests:
+		d.Reason = ratelimit.TooCostly
+	default:
+		d.Reason = ratelimit.Exhausted
+		d.RetryAfter = m.first(key, limit.Window, func(after time.Duration) bool { return left(after) >= cost })
+	}
+	return d
+}
+
+// count returns how many entries (t-window, t] holds, with t so long after now.
+func (m *model) count(key string, window, after time.Duration) int {
+	n := 0
+	for _, e := range m.logs[key] {
+		if min(m.now, e.at) > m.now+after-window {
+			n++
+		}
+	}
+	return n
+}
+
+// first returns the earliest time after now, of those at which an entry leaves, when ok holds.
+func (m *model) first(key string, window time.Duration, ok func(after time.Duration) bool) time.Duration {
+	var best time.Duration
+	for _, e := range m.logs[key] {
+		after := min(m.now, e.at) + window - m.now
+		if after > 0 && ok(after) && (best == 0 || after < best) {
+			best = after
+		}
+	}
+	return best
+}
+
+func (m *model) refund(r refundable) {
+	m.logs[r.key] = slices.DeleteFunc(m.logs[r.key], func(e event) bool { return e.id == r.ticket.ID })
+}
