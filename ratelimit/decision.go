@@ -33,6 +33,23 @@ type Decision struct {
 	Ticket Ticket
 }
 
+// Binds reports whether d rather than other is the answer to a request that both of them concern: a denial
+// before an allowance, of denials the longest wait (TooCostly the longest of all), else the one with the
+// least left, and of several such the one that gives some back last.
+func (d Decision) Binds(other Decision) bool {
+	switch {
+	case d.Allowed != other.Allowed:
+		return !d.Allowed
+	case d.Allowed && d.Remaining != other.Remaining:
+		return d.Remaining < other.Remaining
+	case d.Allowed:
+		return d.ResetAfter > other.ResetAfter
+	case d.Reason != other.Reason:
+		return d.Reason == TooCostly
+	}
+	return d.RetryAfter > other.RetryAfter
+}
+
 // Ticket names exactly the entries that one allowed claim wrote to its log, so that they can be refunded.
 // The zero Ticket names none.
 type Ticket struct {

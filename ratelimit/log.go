@@ -48,7 +48,7 @@ func (l *log) fits(now time.Duration, limits []Limit, cost int) bool {
 func (l *log) describe(now time.Duration, limits []Limit, cost, charged int) Decision {
 	binding := l.under(now, limits[0], cost, charged)
 	for _, limit := range limits[1:] {
-		if other := l.under(now, limit, cost, charged); other.binds(binding) {
+		if other := l.under(now, limit, cost, charged); other.Binds(binding) {
 			binding = other
 		}
 	}
@@ -78,21 +78,6 @@ func (l *log) under(now time.Duration, limit Limit, cost, charged int) Decision 
 		d.RetryAfter = l.leaving(now, limit.Window, count, count+cost-limit.MaxRequests)
 	}
 	return d
-}
-
-// binds reports whether d rather than other is the answer to a claim under both of their limits.
-func (d Decision) binds(other Decision) bool {
-	switch {
-	case d.Allowed != other.Allowed:
-		return !d.Allowed
-	case d.Allowed && d.Remaining != other.Remaining:
-		return d.Remaining < other.Remaining
-	case d.Allowed:
-		return d.ResetAfter > other.ResetAfter
-	case d.Reason != other.Reason:
-		return d.Reason == TooCostly
-	}
-	return d.RetryAfter > other.RetryAfter
 }
 
 // count returns the number of entries in (now-window, now].

@@ -1,21 +1,174 @@
 package ratelimit_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
 
 	"github.com/sashlimit/sash/ratelimit"
 	"github.com/sashlimit/sash/ratelimit/storetest"
 )
 
-func TestContractInMemory(t *testing.T) { storetest.Run(t, inMemory) }
+func TestContractInMemory(t *testing.T) {
+	storetest.Run(t, func(*testing.T) storetest.Backend {
+		m := newMemory(0)
+		return storetest.Backend{Store: m, Advance: m.advance}
+	})
+}
 
-func TestModelInMemory(t *testing.T) { storetest.Model(t, inMemory) }
+func TestModelInMemory(t *testing.T) {
+	storetest.Model(t, func(*testing.T) storetest.Backend {
+		m := newMemory(0)
+		return storetest.Backend{Store: m, Advance: m.advance}
+	})
+}
 
-func inMemory(*testing.T) storetest.Backend {
-	now := time.Unix(1_763_671_412, 345_678_000)
-	return storetest.Backend{
-		Store:   ratelimit.NewMemoryStore(ratelimit.MemoryConfig{Now: func() time.Time { return now }}),
-		Advance: func(d time.Duration) { now = now.Add(d) },
+// memory is a MemoryStore whose clock the test moves.
+type memory struct {
+	*ratelimit.MemoryStore
+	now time.Time
+}
+
+func newMemory(maxKeys int) *memory {
+	m := &memory{now: time.Unix(1_763_671_412, 345_678_000)}
+	m.MemoryStore = ratelimit.NewMemoryStore(ratelimit.MemoryConfig{
+		MaxKeys: maxKeys,
+		Now:     func() time.Time { return m.now },
+	})
+	return m
+}
+
+func (m *memory) advance(d time.Duration) { m.now = m.now.Add(d) }
+
+// allow takes one request on key.
+func (m *memory) allow(key string, limits ...ratelimit.Limit) ratelimit.Decision {
+	decisions := make([]ratelimit.Decision, 1)
+	m.Take(nil, uuid.New(), []ratelimit.Claim{{Key: key, Limits: limits, Cost: 1}}, decisions) // cannot fail
+	return decisions[0]
+}
+
+// flood sends one request for each of n keys that were never seen before.
+func (m *memory) flood(n int, limits ...ratelimit.Limit) {
+	for range n {
+		m.allow(uuid.NewString(), limits...)
 	}
+}
+
+var (
+	threePerMinute = ratelimit.Limit{MaxRequests: 3, Window: time.Minute}
+	fivePerHour    = ratelimit.Limit{MaxRequests: 5, Window: time.Hour}
+)
+
+func TestAFloodOfNewKeysDoesNotGrowTheStorePastItsBound(t *testing.T) {
+	t.Parallel()
+	for _, maxKeys := range []int{1, 2, 3, 63, 64, 100, 1000} {
+		m := newMemory(maxKeys)
+		m.flood(5*maxKeys+100, threePerMinute, fivePerHour)
+		if n := m.Len(); n > maxKeys || n < maxKeys/2 {
+			t.Errorf("MaxKeys %d: it holds %d logs", maxKeys, n)
+		}
+	}
+}
+
+func TestAFloodOfNewKeysDoesNotGiveAnExhaustedKeyItsQuotaBack(t *testing.T) {
+	t.Parallel()
+	m := newMemory(64)
+	for range 3 {
+		m.allow("victim", threePerMinute)
+	}
+	m.flood(10_000, threePerMinute)
+	if d := m.allow("victim", threePerMinute); d.Allowed {
+		t.Error("the exhausted key was forgotten")
+	}
+}
+
+func TestWhenTheStoreIsFullNewKeysAreLimitedTogether(t *testing.T) {
+	t.Parallel()
+	m := newMemory(1)
+	m.allow("old", threePerMinute)
+	allowed := 0
+	for i := range 100 {
+		if m.allow(fmt.Sprint("new", i), threePerMinute).Allowed {
+			allowed++
+		}
+	}
+	if allowed != 3 {
+		t.Errorf("%d requests of new keys were allowed, want the 3 of one log", allowed)
+	}
+	if d := m.allow("old", threePerMinute); !d.Allowed || d.Remaining != 1 {
+		t.Errorf("the key that has a log of its own must not notice: %+v", d)
+	}
+	if d := m.allow("slow", fivePerHour); !d.Allowed || d.Remaining != 4 {
+		t.Errorf("a limit with another window has another overflow log: %+v", d)
+	}
+}
+
+func TestAKeyThatGetsItsOwnLogKeepsWhatItUsedInTheOverflow(t *testing.T) {
+	t.Parallel()
+	m := newMemory(1)
+	m.allow("old", threePerMinute)
+	m.advance(30 * time.Second)
+	for range 3 {
+		m.allow("new", threePerMinute)
+	}
+	m.advance(30 * time.Second) // old has left, and its place is free
+	m.allow("other", fivePerHour)
+	if d := m.allow("new", threePerMinute); d.Allowed {
+		t.Error("a fourth request within 30 s")
+	}
+}
+
+func TestRoomComesBackWhenLogsHaveLeft(t *testing.T) {
+	t.Parallel()
+	m := newMemory(100)
+	m.flood(1000, threePerMinute)
+	m.advance(time.Minute)
+	for i := range 20 {
+		if d := m.allow(fmt.Sprint("late", i), threePerMinute); d.Remaining != 2 {
+			t.Errorf("late%d: %d left, want 2: a new key has its full quota once the flood is a window old", i, d.Remaining)
+		}
+	}
+}
+
+func TestLogsThatHaveLeftAreCleanedUpAsOtherKeysAreUsed(t *testing.T) {
+	t.Parallel()
+	const keys = 20_000
+	m := newMemory(10 * keys)
+	m.flood(keys, threePerMinute)
+	m.advance(time.Minute)
+	m.flood(keys, threePerMinute)
+	if n := m.Len(); n > keys+keys/10 {
+		t.Errorf("it holds %d logs, of which %d have left", n, n-keys)
+	}
+}
+
+// A tiny store under random traffic is full most of the time. However requests of a key are spread over
+// its own log and the overflow logs, it is never allowed more than its limit.
+func TestNoKeyExceedsItsLimitHoweverFullTheStore(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMemory(rapid.IntRange(1, 4).Draw(t, "MaxKeys"))
+		start, allowed := m.now, map[string][]time.Duration{}
+		for range rapid.IntRange(1, 120).Draw(t, "requests") {
+			m.advance(time.Duration(rapid.IntRange(0, 30).Draw(t, "seconds")) * time.Second)
+			key := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g"}).Draw(t, "key")
+			if m.allow(key, threePerMinute, fivePerHour).Allowed {
+				allowed[key] = append(allowed[key], m.now.Sub(start))
+			}
+		}
+		for key, times := range allowed {
+			for _, limit := range []ratelimit.Limit{threePerMinute, fivePerHour} {
+				for i, at := range times {
+					first := slices.IndexFunc(times, func(s time.Duration) bool { return s > at-limit.Window })
+					if n := i - first + 1; n > limit.MaxRequests {
+						t.Fatalf("%s: %d requests in the %v before %v", key, n, limit.Window, at)
+					}
+				}
+			}
+		}
+	})
 }

@@ -1,0 +1,100 @@
+// Package ginmw puts exact rate limits beside Gin handlers.
+//
+//	limit := ginmw.Decorator{Limiter: lim}
+//	r.POST("/send/code", limit.SlidingWindowLimit("body.email", time.Minute, 3), sendCode)
+//
+// A request that may not go on is answered and the chain is aborted; any other goes on with header fields that
+// tell what is left. Where the key comes from the body, the handler reads the same bytes again, by whichever of
+// Gin's binding methods.
+package ginmw
+
+import (
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sashlimit/sash"
+	"github.com/sashlimit/sash/ratelimit"
+)
+
+// Decorator binds a Limiter to Gin. Only the Limiter is required.
+type Decorator struct {
+	Limiter *ratelimit.Limiter
+
+	// TrustedProxies are the addresses of the proxies in front of the server. The name ip is the peer, or if
+	// the peer is one of these, the rightmost address in X-Forwarded-For that is not. None by default, and
+	// Gin's own ClientIP, which by default believes any client, is never asked.
+	TrustedProxies []netip.Prefix
+
+	// MaxBodyBytes is what a key expression may read of a body. A longer body is answered with 413.
+	// 0 means 64 KiB.
+	MaxBodyBytes int64
+
+	// Denied answers a denied request. Its header fields are already set, and the chain is aborted.
+	// nil answers with 429 and a problem document.
+	Denied func(*gin.Context, ratelimit.Decision)
+
+	// Failed answers a request that could not be decided, mostly because it has no key; sash.Status tells the
+	// status that fits. nil answers with that status and a problem document.
+	Failed func(*gin.Context, error)
+}
+
+// SlidingWindowLimit returns a handler that allows at most maxRequests requests of one key in any interval of
+// length window. It panics if the declaration is wrong, with all that is wrong with it.
+func (d Decorator) SlidingWindowLimit(keyExpr string, window time.Duration, maxRequests int) gin.HandlerFunc {
+	return d.Limit(sash.SlidingWindowLimit(keyExpr, window, maxRequests))
+}
+
+// Limit returns a handler that applies rules together: a request is counted by all of them or by none. It
+// panics if a declaration is wrong.
+func (d Decorator) Limit(rules ...sash.Rule) gin.HandlerFunc {
+	handler, err := d.Compile(rules...)
+	if err != nil {
+		panic(err)
+	}
+	return handler
+}
+
+// Compile is Limit, with an error where Limit panics.
+func (d Decorator) Compile(rules ...sash.Rule) (gin.HandlerFunc, error) {
+	aspect, err := sash.Compile(d.Limiter, sash.Options{
+		TrustedProxies: d.TrustedProxies,
+		MaxBodyBytes:   d.MaxBodyBytes,
+		Vars:           true,
+	}, rules...)
+	if err != nil {
+		return nil, err
+	}
+	return func(c *gin.Context) {
+		verdict := aspect.Check(c.Writer.Header(), source{c})
+		if verdict.Err == nil && verdict.Allowed {
+			return
+		}
+		c.Abort()
+		switch {
+		case verdict.Err != nil && d.Failed != nil:
+			d.Failed(c, verdict.Err)
+		case verdict.Err == nil && d.Denied != nil:
+			d.Denied(c, verdict.Decision)
+		default:
+			verdict.Answer(c.Writer)
+		}
+	}, nil
+}
+
+// source is a request as Gin knows it. vars are the context's keys.
+type source struct{ c *gin.Context }
+
+func (s source) Request() *http.Request           { return s.c.Request }
+func (s source) Route() string                    { return s.c.FullPath() }
+func (s source) Param(name string) (string, bool) { return s.c.Params.Get(name) }
+func (s source) Var(name string) (any, bool)      { return s.c.Get(name) }
+
+// Body is what ShouldBindBodyWith has kept.
+func (s source) Body() ([]byte, bool) {
+	kept, _ := s.c.Get(gin.BodyBytesKey)
+	body, ok := kept.([]byte)
+	return body, ok
+}

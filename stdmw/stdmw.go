@@ -1,0 +1,106 @@
+// Package stdmw puts exact rate limits beside net/http handlers. Its middleware fits every chain of
+// func(http.Handler) http.Handler: plain ServeMux, chi, alice, gorilla.
+//
+//	limit := stdmw.Decorator{Limiter: lim}
+//	mux.Handle("POST /send/code", limit.SlidingWindowLimit("body.email", time.Minute, 3)(sendCode))
+//
+// A request that may not go on is answered; any other goes on with header fields that tell what is left. Where
+// the key comes from the body, the handler reads the same bytes again.
+//
+// Wrap a handler where it is registered, as above. Around a whole mux no route is known yet: route is "", params
+// are empty, and a rule without a name has one quota for the whole mux.
+package stdmw
+
+import (
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/sashlimit/sash"
+	"github.com/sashlimit/sash/ratelimit"
+)
+
+// Decorator binds a Limiter to net/http. Only the Limiter is required.
+type Decorator struct {
+	Limiter *ratelimit.Limiter
+
+	// TrustedProxies are the addresses of the proxies in front of the server. The name ip is the peer, or if
+	// the peer is one of these, the rightmost address in X-Forwarded-For that is not. None by default.
+	TrustedProxies []netip.Prefix
+
+	// MaxBodyBytes is what a key expression may read of a body. A longer body is answered with 413.
+	// 0 means 64 KiB.
+	MaxBodyBytes int64
+
+	// Vars returns a value that the application's own middleware left, in the request's context for example,
+	// for vars.name in expressions; false if there is none. nil: expressions must not use vars.
+	Vars func(r *http.Request, name string) (any, bool)
+
+	// Denied answers a denied request. Its header fields are already set.
+	// nil answers with 429 and a problem document.
+	Denied func(http.ResponseWriter, *http.Request, ratelimit.Decision)
+
+	// Failed answers a request that could not be decided, mostly because it has no key; sash.Status tells the
+	// status that fits. nil answers with that status and a problem document.
+	Failed func(http.ResponseWriter, *http.Request, error)
+}
+
+// SlidingWindowLimit returns middleware that allows at most maxRequests requests of one key in any interval of
+// length window. It panics if the declaration is wrong, with all that is wrong with it.
+func (d Decorator) SlidingWindowLimit(keyExpr string, window time.Duration, maxRequests int) func(http.Handler) http.Handler {
+	return d.Limit(sash.SlidingWindowLimit(keyExpr, window, maxRequests))
+}
+
+// Limit returns middleware that applies rules together: a request is counted by all of them or by none. It
+// panics if a declaration is wrong.
+func (d Decorator) Limit(rules ...sash.Rule) func(http.Handler) http.Handler {
+	middleware, err := d.Compile(rules...)
+	if err != nil {
+		panic(err)
+	}
+	return middleware
+}
+
+// Compile is Limit, with an error where Limit panics.
+func (d Decorator) Compile(rules ...sash.Rule) (func(http.Handler) http.Handler, error) {
+	aspect, err := sash.Compile(d.Limiter, sash.Options{
+		TrustedProxies: d.TrustedProxies,
+		MaxBodyBytes:   d.MaxBodyBytes,
+		Vars:           d.Vars != nil,
+	}, rules...)
+	if err != nil {
+		return nil, err
+	}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			verdict := aspect.Check(w.Header(), source{r, d.Vars})
+			switch {
+			case verdict.Err == nil && verdict.Allowed:
+				next.ServeHTTP(w, r)
+			case verdict.Err != nil && d.Failed != nil:
+				d.Failed(w, r, verdict.Err)
+			case verdict.Err == nil && d.Denied != nil:
+				d.Denied(w, r, verdict.Decision)
+			default:
+				verdict.Answer(w)
+			}
+		})
+	}, nil
+}
+
+// source is a request as net/http knows it.
+type source struct {
+	r    *http.Request
+	vars func(*http.Request, string) (any, bool)
+}
+
+func (s source) Request() *http.Request      { return s.r }
+func (s source) Route() string               { return s.r.Pattern }
+func (s source) Var(name string) (any, bool) { return s.vars(s.r, name) }
+func (s source) Body() ([]byte, bool)        { return nil, false }
+
+// Param cannot tell an absent parameter from an empty one: both are none.
+func (s source) Param(name string) (string, bool) {
+	value := s.r.PathValue(name)
+	return value, value != ""
+}
