@@ -124,8 +124,8 @@ func TestAKeyThatGetsItsOwnLogKeepsWhatItUsedInTheOverflow(t *testing.T) {
 
 func TestRoomComesBackWhenLogsHaveLeft(t *testing.T) {
 	t.Parallel()
-	m := newMemory(100)
-	m.flood(1000, threePerMinute)
+	m := newMemory(6400)
+	m.flood(20_000, threePerMinute)
 	m.advance(time.Minute)
 	for i := range 20 {
 		if d := m.allow(fmt.Sprint("late", i), threePerMinute); d.Remaining != 2 {

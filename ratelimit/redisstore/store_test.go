@@ -1,0 +1,364 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/internal/redistest"
+	"github.com/sashlimit/sash/ratelimit"
+	"github.com/sashlimit/sash/ratelimit/redisstore"
+)
+
+var (
+	threePerMinute = ratelimit.Limit{MaxRequests: 3, Window: time.Minute}
+	fivePerHour    = ratelimit.Limit{MaxRequests: 5, Window: time.Hour}
+)
+
+func TestTheLogIsAZSetOfUUIDsThatExpiresAfterTwiceTheLongestWindow(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	limits := []ratelimit.Limit{threePerMinute, {MaxRequests: 9, Window: 90*time.Minute + 500*time.Microsecond}}
+	before := serverTime(t, client)
+	d := take(t, redisstore.New(client), ratelimit.Claim{Key: "send:bob", Limits: limits, Cost: 2})[0]
+	after := serverTime(t, client)
+
+	log := client.ZRangeWithScores(t.Context(), "rate_limit:send:bob", 0, -1).Val()
+	if len(log) != 2 || log[0].Member != d.Ticket.ID.String() || log[1].Member != d.Ticket.ID.String()+":2" {
+		t.Fatalf("the log is %v, want the two entries of %v", log, d.Ticket)
+	}
+	for _, entry := range log {
+		if at := time.UnixMicro(int64(entry.Score)); at.Before(before) || at.After(after) {
+			t.Errorf("the entry is scored %v, want the server's time, %v to %v", at, before, after)
+		}
+	}
+	const ttl = 3*time.Hour + time.Millisecond // two windows, rounded up
+	if got := client.PTTL(t.Context(), "rate_limit:send:bob").Val(); got > ttl || got < ttl-time.Minute {
+		t.Errorf("the TTL is %v, want %v less what has passed", got, ttl)
+	}
+}
+
+func TestEveryWriteSetsTheTTLAgain(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	store := redisstore.New(client)
+	claim := ratelimit.Claim{Key: "k", Limits: []ratelimit.Limit{threePerMinute}, Cost: 1}
+	for range 3 {
+		take(t, store, claim)
+		if got := client.PTTL(t.Context(), "rate_limit:k").Val(); got <= time.Minute {
+			t.Fatalf("the TTL is %v, want two windows", got)
+		}
+		client.Persist(t.Context(), "rate_limit:k")
+	}
+	take(t, store, claim) // denied
+	if got := client.PTTL(t.Context(), "rate_limit:k").Val(); got != -1 {
+		t.Errorf("a denied request leaves no trace, but set the TTL to %v", got)
+	}
+}
+
+func TestALookWritesNothing(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	take(t, redisstore.New(client), ratelimit.Claim{Key: "k", Limits: []ratelimit.Limit{threePerMinute}})
+	if keys := client.Keys(t.Context(), "*").Val(); len(keys) > 0 {
+		t.Errorf("it wrote %v", keys)
+	}
+}
+
+func TestADecisionIsOneRoundTripHoweverManyKeysAndLimits(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	counter := &processed{Client: server.Client()}
+	store := redisstore.New(counter.Client)
+	take(t, store, claimOn("warm-up")) // loads the script
+	counter.Client.AddHook(counter)
+	take(t, store,
+		ratelimit.Claim{Key: "a", Limits: []ratelimit.Limit{threePerMinute, fivePerHour}, Cost: 2},
+		ratelimit.Claim{Key: "b", Limits: []ratelimit.Limit{threePerMinute, fivePerHour}, Cost: 1})
+	if n := counter.commands.Load(); n != 1 {
+		t.Errorf("it sent %d commands, want 1", n)
+	}
+}
+
+func TestAServerThatForgetsItsScriptsIsTaughtAgain(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	store := redisstore.New(client)
+	for i := range 3 {
+		if err := client.ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if d := take(t, store, claimOn("k"))[0]; d.Remaining != 2-i {
+			t.Errorf("request %d: %+v", i+1, d)
+		}
+	}
+}
+
+func TestAPrefixKeepsApplicationsApart(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	store := redisstore.New(client)
+	shop := store.WithPrefix("my {shop}")
+	take(t, store, claimOn("k"))
+	if d := take(t, shop, claimOn("k"))[0]; d.Remaining != 2 {
+		t.Errorf("the shop shares a log: %+v", d)
+	}
+	if n := client.Exists(t.Context(), "rate_limit:k", "my%20%7Bshop%7D:k").Val(); n != 2 {
+		t.Errorf("the keys are %v", client.Keys(t.Context(), "*").Val())
+	}
+}
+
+func TestTwoClientsAtOneServerShareTheirLimits(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	one, two := redisstore.New(server.Client()), redisstore.New(server.Client())
+	for i := range 3 {
+		store := []*redisstore.Store{one, two}[i%2]
+		if d := take(t, store, claimOn("k"))[0]; d.Remaining != 2-i {
+			t.Errorf("request %d: %+v", i+1, d)
+		}
+	}
+}
+
+// A proxy passes the request on and loses the reply. go-redis would send an ordinary command again.
+func TestALostReplyIsNotAskedForAgainAndChargesOneEntryAtMost(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: loseReplies(t, server.Addr()), Protocol: 2}) // retries by default
+	t.Cleanup(func() { client.Close() })
+
+	err := redisstore.New(client).Take(t.Context(), uuid.New(), []ratelimit.Claim{claimOn("k")}, make([]ratelimit.Decision, 1))
+	if err == nil {
+		t.Error("a lost reply must be an error: nobody knows the answer")
+	}
+	direct := server.Client()
+	if n := direct.ZCard(t.Context(), "rate_limit:k").Val(); n != 1 {
+		t.Errorf("%d entries are charged, want 1", n)
+	}
+	stats := direct.Info(t.Context(), "commandstats").Val()
+	if !strings.Contains(stats, "cmdstat_eval:calls=1,") && !strings.Contains(stats, "cmdstat_evalsha:calls=1,") {
+		t.Errorf("the script was sent more than once:\n%s", stats)
+	}
+}
+
+func TestAProgramStartsWhileRedisIsDownAndLimitsOnceItIsUp(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Stop()
+	lim, err := ratelimit.New(ratelimit.Config{Store: redisstore.New(server.Client()), Timeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := lim.Allow(t.Context(), "k", threePerMinute); err != nil || d.Reason != ratelimit.FailedOpen {
+		t.Errorf("while it is down: %+v, %v", d, err)
+	}
+	server.Restart()
+	for d := (ratelimit.Decision{}); d.Reason != ratelimit.Counted; { // the pool finds out by itself
+		if t.Context().Err() != nil {
+			t.Fatal("it never came back")
+		}
+		d, _ = lim.Allow(t.Context(), "k", threePerMinute)
+	}
+}
+
+func TestAFrozenServerHoldsUpNoDecision(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	lim, err := ratelimit.New(ratelimit.Config{Store: redisstore.New(server.Client()), Timeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Freeze()
+	for range 3 { // go-redis alone would wait 5 s for each
+		if d, err := lim.Allow(t.Context(), "k", threePerMinute); err != nil || d.Reason != ratelimit.FailedOpen {
+			t.Errorf("got %+v, %v", d, err)
+		}
+	}
+	server.Thaw()
+}
+
+func TestErrorsOfRedisSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	if err := server.Client().ConfigSet(t.Context(), "requirepass", "secret").Err(); err != nil {
+		t.Fatal(err)
+	}
+	reach := func(password string) *redis.Client {
+		c := redis.NewClient(&redis.Options{Addr: server.Addr(), Password: password, MaxRetries: -1})
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	admin := reach("secret")
+	admin.Set(t.Context(), "rate_limit:taken", "text", 0)
+	for name, test := range map[string]struct {
+		client *redis.Client
+		key    string
+		want   []string
+	}{
+		"a key that holds something else": {admin, "taken", []string{"WithPrefix", "WRONGTYPE"}},
+		"no password":                     {reach(""), "k", []string{"redisstore: ", "NOAUTH"}},
+	} {
+		err := redisstore.New(test.client).Take(t.Context(), uuid.New(), []ratelimit.Claim{claimOn(test.key)}, make([]ratelimit.Decision, 1))
+		for _, want := range test.want {
+			if !strings.Contains(fmt.Sprint(err), want) {
+				t.Errorf("%s: got %v, want %q in it", name, err, want)
+			}
+		}
+	}
+}
+
+func TestOnAClusterClaimsInDifferentSlotsAreTakenTogetherOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	store := redisstore.New(cluster.Client())
+	once := []ratelimit.Limit{{MaxRequests: 1, Window: time.Hour}}
+	a := ratelimit.Claim{Key: "a", Limits: []ratelimit.Limit{fivePerHour}, Cost: 2}
+	b := ratelimit.Claim{Key: "b", Limits: once, Cost: 1}
+	c := ratelimit.Claim{Key: "c", Limits: []ratelimit.Limit{fivePerHour}, Cost: 1}
+
+	got := take(t, store, a, b, c)
+	if got[0].Remaining != 3 || got[1].Remaining != 0 || got[2].Remaining != 4 {
+		t.Errorf("the first request: %+v", got)
+	}
+	got = take(t, store, a, b, c)
+	for i, want := range []ratelimit.Reason{ratelimit.Withheld, ratelimit.Exhausted, ratelimit.Withheld} {
+		if got[i].Reason != want || got[i].Ticket != (ratelimit.Ticket{}) {
+			t.Errorf("claim %d of a request that b denies: %+v, want %v", i, got[i], want)
+		}
+	}
+	if got[0].Remaining != 3 || got[2].Remaining != 4 {
+		t.Errorf("the denied request was charged: %+v", got)
+	}
+	if err := store.Reset(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	if got = take(t, store, a, b, c); got[1].Reason != ratelimit.Counted {
+		t.Errorf("after a Reset: %+v", got)
+	}
+	stranger := redis.NewClient(&redis.Options{Addr: cluster.Nodes[0].Addr()})
+	t.Cleanup(func() { stranger.Close() })
+	plain, moved := redisstore.New(stranger), ""
+	for _, key := range []string{"a", "b", "c", "d", "e", "f"} { // of six keys some lie elsewhere
+		if err := plain.Reset(t.Context(), key); err != nil {
+			moved = err.Error()
+		}
+	}
+	if !strings.Contains(moved, "NewClusterClient") {
+		t.Errorf("a plain client of a Cluster got %q, want to be told which client to use", moved)
+	}
+}
+
+func TestOnARingEachKeyLivesOnOneShard(t *testing.T) {
+	t.Parallel()
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{
+		"one": redistest.Start(t).Addr(), "two": redistest.Start(t).Addr(),
+	}})
+	t.Cleanup(func() { ring.Close() })
+	store := redisstore.New(ring)
+	for i := range 3 {
+		for _, key := range []string{"a", "b", "c", "d", "e"} {
+			if d := take(t, store, claimOn(key), claimOn(key+"'"))[0]; d.Remaining != 2-i {
+				t.Errorf("%s, request %d: %+v", key, i+1, d)
+			}
+		}
+	}
+}
+
+func claimOn(key string) ratelimit.Claim {
+	return ratelimit.Claim{Key: key, Limits: []ratelimit.Limit{threePerMinute}, Cost: 1}
+}
+
+func take(t *testing.T, store *redisstore.Store, claims ...ratelimit.Claim) []ratelimit.Decision {
+	t.Helper()
+	decisions := make([]ratelimit.Decision, len(claims))
+	if err := store.Take(t.Context(), uuid.New(), claims, decisions); err != nil {
+		t.Fatal(err)
+	}
+	return decisions
+}
+
+func serverTime(t *testing.T, client *redis.Client) time.Time {
+	t.Helper()
+	now, err := client.Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now
+}
+
+// processed is a hook that counts what a client sends.
+type processed struct {
+	*redis.Client
+	commands atomic.Int64
+}
+
+func (p *processed) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (p *processed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		p.commands.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+func (p *processed) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		p.commands.Add(int64(len(cmds)))
+		return next(ctx, cmds)
+	}
+}
+
+// loseReplies runs a proxy that cuts a connection when the server answers a script, and returns its address.
+func loseReplies(t *testing.T, server string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go loseReply(client, server)
+		}
+	}()
+	return l.Addr().String()
+}
+
+func loseReply(client net.Conn, server string) {
+	defer client.Close()
+	upstream, err := net.Dial("tcp", server)
+	if err != nil {
+		return
+	}
+	defer upstream.Close()
+	var script atomic.Bool // one with the whole source, or its hash once the server knows it, is under way
+	go io.Copy(upstream, io.TeeReader(client, watch(func(p []byte) {
+		if text := strings.ToLower(string(p)); strings.Contains(text, "$4\r\neval\r\n") {
+			script.Store(true)
+		}
+	})))
+	reply := make([]byte, 64<<10)
+	for {
+		n, err := upstream.Read(reply)
+		if err != nil || script.Load() {
+			return
+		}
+		client.Write(reply[:n])
+	}
+}
+
+type watch func([]byte)
+
+func (w watch) Write(p []byte) (int, error) { w(p); return len(p), nil }
