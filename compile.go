@@ -29,6 +29,7 @@ type Aspect struct {
 type rule struct {
 	Rule
 	key      *keyexpr.Program
+	name     string   // logName
 	policies []policy // one for each of Limits
 }
 
@@ -79,7 +80,7 @@ func compile(declared Rule, config keyexpr.Config) (rule, error) {
 	if err := errors.Join(declared.checkName(), declared.checkLimits(), err); err != nil {
 		return rule{}, err
 	}
-	return rule{declared, program, policies(declared)}, nil
+	return rule{declared, program, declared.logName(), policies(declared)}, nil
 }
 
 func (a *Aspect) has(label string) bool {
@@ -93,8 +94,16 @@ func (r *rule) claim(src keyexpr.Source) (ratelimit.Claim, error) {
 	if err != nil {
 		return ratelimit.Claim{}, err
 	}
-	key := ratelimit.Key(r.logName(src.Route()), parts...)
+	key := ratelimit.Key(r.nameOn(src.Route()), parts...)
 	return ratelimit.Claim{Key: key, Limits: r.Limits, Cost: 1}, nil
+}
+
+// nameOn is the rule part of a key on a route.
+func (r *rule) nameOn(route string) string {
+	if r.Name != "" || route == "" {
+		return r.name
+	}
+	return route + "-" + r.name
 }
 
 // Verdict is the outcome of the rules for one request.

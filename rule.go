@@ -40,20 +40,16 @@ func (r Rule) label() string {
 	return strings.Join(strings.Fields(r.KeyExpr), " ")
 }
 
-// logName is the rule part of a key. An unnamed rule is told apart by all that it says and by its route.
-func (r Rule) logName(route string) string {
+// logName is the rule part of a key, but for the route: an unnamed rule is told apart by all that it says.
+func (r Rule) logName() string {
 	if r.Name != "" {
 		return r.Name
 	}
-	var name strings.Builder
-	if route != "" {
-		name.WriteString(route + "-")
-	}
-	name.WriteString(r.label())
+	name := r.label()
 	for _, l := range r.Limits {
-		name.WriteString("-" + l.String())
+		name += "-" + l.String()
 	}
-	return name.String()
+	return name
 }
 
 // checkLimits reports what is wrong with the limits, or nil.

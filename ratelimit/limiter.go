@@ -174,13 +174,13 @@ func (l *Limiter) take(ctx context.Context, claims []Claim, decisions []Decision
 // takeRemote asks a store that may wait. The call works on slices of its own: if it is abandoned at the
 // deadline, it may still read and write them.
 func (l *Limiter) takeRemote(ctx context.Context, id uuid.UUID, claims []Claim, decisions []Decision) error {
-	claims = slices.Clone(claims)
-	for i := range claims {
-		claims[i].Limits = slices.Clone(claims[i].Limits)
+	asked := slices.Clone(claims)
+	for i := range asked {
+		asked[i].Limits = slices.Clone(asked[i].Limits)
 	}
-	answers := make([]Decision, len(claims))
+	answers := make([]Decision, len(asked))
 	err := l.bounded(ctx, func(ctx context.Context) error {
-		return l.store.Take(ctx, id, claims, answers)
+		return l.store.Take(ctx, id, asked, answers)
 	})
 	if err != nil {
 		for i := range decisions {

@@ -1,0 +1,22 @@
+# make test is all that a newcomer needs: it installs a Redis server (or Valkey) and a C compiler for the
+# race detector if they are missing, and runs everything against real servers.
+
+.PHONY: test lint bench server compiler
+
+test: server compiler
+	go test -race -shuffle=on ./...
+
+lint:
+	go vet ./...
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
+	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+	cd benchmarks && go vet ./... && go test -run '^$$' ./...
+
+bench: server
+	cd benchmarks && go test -run '^$$' -bench . -benchmem -cpu 1 ./...
+
+server:
+	@command -v redis-server >/dev/null || command -v valkey-server >/dev/null || .ci/install redis-server redis redis valkey redis
+
+compiler:
+	@command -v $${CC:-gcc} >/dev/null || .ci/install gcc gcc gcc gcc gcc

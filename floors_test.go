@@ -1,0 +1,69 @@
+package sash_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The floors of the house: imports go down only, and what is heavy stays where it is needed.
+
+const module = "github.com/sashlimit/sash"
+
+// mayImport lists, for each package, the packages of this module that it is built on, directly or not.
+var mayImport = map[string][]string{
+	"/ratelimit":            {},
+	"/keyexpr":              {},
+	"/ratelimit/redisstore": {"/ratelimit"},
+	"/ratelimit/storetest":  {"/ratelimit"},
+	"/ratelimit/oracle":     {},
+	"":                      {"/ratelimit", "/keyexpr"},
+	"/ginmw":                {"", "/ratelimit", "/keyexpr"},
+	"/stdmw":                {"", "/ratelimit", "/keyexpr"},
+	"/example/sendcode":     {"", "/ratelimit", "/ratelimit/redisstore", "/keyexpr", "/ginmw", "/stdmw"},
+	"/internal/redistest":   {},
+}
+
+// mayRequire lists the modules that a package may link, beside the standard library. Others are not guarded.
+var mayRequire = map[string][]string{
+	"/ratelimit":            {"github.com/google/uuid"},
+	"/ratelimit/oracle":     {},
+	"/keyexpr":              {"github.com/expr-lang/expr", "golang.org/x/text"},
+	"/ratelimit/redisstore": {"github.com/google/uuid", "github.com/redis/go-redis", "github.com/cespare/xxhash", "go.uber.org/atomic", "golang.org/x/sys"},
+	"":                      {"github.com/google/uuid", "github.com/expr-lang/expr", "golang.org/x/text"},
+	"/stdmw":                {"github.com/google/uuid", "github.com/expr-lang/expr", "golang.org/x/text"},
+}
+
+func TestImportsGoDownOnly(t *testing.T) {
+	t.Parallel()
+	for _, pkg := range list(t, "./...") {
+		name := strings.TrimPrefix(pkg, module)
+		floor, known := mayImport[name]
+		if !known {
+			t.Errorf("%s stands on no floor: give it one in mayImport", pkg)
+			continue
+		}
+		allowed, guarded := mayRequire[name]
+		for _, dep := range list(t, "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", pkg) {
+			sibling, ours := strings.CutPrefix(dep, module)
+			switch {
+			case dep == pkg:
+			case ours && !slices.Contains(floor, sibling):
+				t.Errorf("%s must not import %s", pkg, dep)
+			case !ours && guarded && !slices.ContainsFunc(allowed, func(m string) bool { return dep == m || strings.HasPrefix(dep, m+"/") }):
+				t.Errorf("%s must not link %s", pkg, dep)
+			}
+		}
+	}
+}
+
+// list runs go list.
+func list(t *testing.T, args ...string) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...).Output()
+	if err != nil {
+		t.Fatalf("go list %v: %v", args, err)
+	}
+	return strings.Fields(string(out))
+}

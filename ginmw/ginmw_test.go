@@ -1,0 +1,141 @@
+package ginmw_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/gin-gonic/gin/binding"
+
+	"github.com/sashlimit/sash/ginmw"
+	"github.com/sashlimit/sash/ratelimit"
+)
+
+func TestMain(m *testing.M) {
+	gin.SetMode(gin.TestMode)
+	m.Run()
+}
+
+func Example() {
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer lim.Close()
+	limit := ginmw.Decorator{Limiter: lim}
+
+	r := gin.New()
+	r.POST("/send/code", limit.SlidingWindowLimit("body.email", time.Minute, 3), func(c *gin.Context) {
+		var in struct{ Email string }
+		if err := c.ShouldBindJSON(&in); err != nil {
+			c.Status(400)
+			return
+		}
+		c.String(200, "sent to %s", in.Email)
+	})
+	for range 4 {
+		w := post(r, "/send/code", `{"email":"6888@example.com"}`)
+		fmt.Println(w.Code, strings.Split(w.Header().Get("RateLimit"), ";t")[0])
+	}
+	// Output:
+	// 200 "body.email";r=2
+	// 200 "body.email";r=1
+	// 200 "body.email";r=0
+	// 429 "body.email";r=0
+}
+
+// A handler, and the middleware before and behind the limit, may read the body in any of Gin's ways.
+func TestEveryWayToBindABodySeesAllOfIt(t *testing.T) {
+	t.Parallel()
+	type dto struct {
+		Email string `json:"email" form:"email"`
+	}
+	bind := map[string]func(*gin.Context, *dto) error{
+		"ShouldBindJSON":             func(c *gin.Context, in *dto) error { return c.ShouldBindJSON(in) },
+		"ShouldBind":                 func(c *gin.Context, in *dto) error { return c.ShouldBind(in) },
+		"ShouldBindBodyWith":         func(c *gin.Context, in *dto) error { return c.ShouldBindBodyWith(in, binding.JSON) },
+		"ShouldBindBodyWith, before": func(c *gin.Context, in *dto) error { return c.ShouldBindBodyWith(in, binding.JSON) },
+		"GetRawData": func(c *gin.Context, in *dto) error {
+			raw, err := c.GetRawData()
+			if err != nil {
+				return err
+			}
+			return binding.JSON.BindBody(raw, in)
+		},
+	}
+	for name, bind := range bind {
+		lim, err := ratelimit.New(ratelimit.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := gin.New()
+		if strings.HasSuffix(name, "before") {
+			r.Use(func(c *gin.Context) {
+				if err := bind(c, &dto{}); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+		limit := ginmw.Decorator{Limiter: lim}
+		r.POST("/", limit.SlidingWindowLimit("body.email", time.Hour, 1), limit.SlidingWindowLimit("body.email", time.Minute, 1), func(c *gin.Context) {
+			var in dto
+			if err := bind(c, &in); err != nil || in.Email != "a@example.com" {
+				t.Errorf("%s: got %+v, %v", name, in, err)
+			}
+		})
+		for i, want := range []int{200, 429} {
+			if w := post(r, "/", `{"email":"a@example.com"}`); w.Code != want {
+				t.Errorf("%s: request %d: status %d, want %d: %s", name, i+1, w.Code, want, w.Body)
+			}
+		}
+	}
+}
+
+func TestAFormFieldIsAKeyAndTheHandlerReadsItAgain(t *testing.T) {
+	t.Parallel()
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := gin.New()
+	r.POST("/", ginmw.Decorator{Limiter: lim}.SlidingWindowLimit("form.email", time.Hour, 1), func(c *gin.Context) {
+		c.String(200, c.PostForm("email"))
+	})
+	for i, want := range []int{200, 429} {
+		req := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader("email=a%40example.com"))
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, req)
+		if w.Code != want || want == 200 && w.Body.String() != "a@example.com" {
+			t.Errorf("request %d: %d %s", i+1, w.Code, w.Body)
+		}
+	}
+}
+
+func TestOneLimitOnAGroupIsALimitForEachOfItsRoutes(t *testing.T) {
+	t.Parallel()
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := gin.New()
+	g := r.Group("/api", ginmw.Decorator{Limiter: lim}.SlidingWindowLimit("ip", time.Hour, 1))
+	g.POST("/a", func(*gin.Context) {})
+	g.POST("/b", func(*gin.Context) {})
+	for i, path := range []string{"/api/a", "/api/b", "/api/a"} {
+		if got, want := post(r, path, "").Code, []int{200, 200, 429}[i]; got != want {
+			t.Errorf("%s: status %d, want %d", path, got, want)
+		}
+	}
+}
+
+func post(r *gin.Engine, path, body string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	req := httptest.NewRequest("POST", path, strings.NewReader(body))
+	req.Header.Set("Content-Type", "application/json")
+	r.ServeHTTP(w, req)
+	return w
+}

@@ -1,0 +1,121 @@
+package stdmw_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/sashlimit/sash/ratelimit"
+	"github.com/sashlimit/sash/stdmw"
+)
+
+func sendCode(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	fmt.Fprintf(w, "sent for %s", body)
+}
+
+func Example() {
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer lim.Close()
+	limit := stdmw.Decorator{Limiter: lim}
+
+	mux := http.NewServeMux()
+	mux.Handle("POST /send/code", limit.SlidingWindowLimit("body.email", time.Minute, 3)(http.HandlerFunc(sendCode)))
+
+	for range 4 {
+		w := post(mux, "/send/code", `{"email":"6888@example.com"}`)
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"), strings.Split(w.Header().Get("RateLimit"), ";t")[0])
+	}
+	// Output:
+	// 200 "body.email";q=3;w=60 "body.email";r=2
+	// 200 "body.email";q=3;w=60 "body.email";r=1
+	// 200 "body.email";q=3;w=60 "body.email";r=0
+	// 429 "body.email";q=3;w=60 "body.email";r=0
+}
+
+// In chi a limit stands beside its handler with With, and around a group of them with Use inside Group or Route.
+func ExampleDecorator_SlidingWindowLimit_chi() {
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer lim.Close()
+	limit := stdmw.Decorator{Limiter: lim}
+
+	r := chi.NewRouter()
+	r.With(limit.SlidingWindowLimit("[params.id, ip]", time.Minute, 1)).Post("/orders/{id}", sendCode)
+
+	for _, path := range []string{"/orders/7", "/orders/7", "/orders/8"} {
+		fmt.Println(path, post(r, path, "").Code)
+	}
+	// Output:
+	// /orders/7 200
+	// /orders/7 429
+	// /orders/8 200
+}
+
+func TestAroundAWholeMuxARuleHasOneQuotaForAllOfIt(t *testing.T) {
+	t.Parallel()
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /a", sendCode)
+	mux.HandleFunc("POST /b", sendCode)
+	h := stdmw.Decorator{Limiter: lim}.SlidingWindowLimit("ip", time.Hour, 2)(mux)
+	for i, path := range []string{"/a", "/b", "/nowhere"} {
+		if got, want := post(h, path, "").Code, []int{200, 200, 429}[i]; got != want {
+			t.Errorf("%s: status %d, want %d", path, got, want)
+		}
+	}
+}
+
+func TestAnOuterAndAnInnerLimitMakeOneSetOfFields(t *testing.T) {
+	t.Parallel()
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := stdmw.Decorator{Limiter: lim}
+	inner := limit.SlidingWindowLimit("body.email", time.Hour, 3)(http.HandlerFunc(sendCode))
+	w := post(limit.SlidingWindowLimit("ip", time.Hour, 9)(inner), "/", `{"email":"a@example.com"}`)
+	for field, want := range map[string]string{
+		"RateLimit":        `"ip";r=8;t=3600, "body.email";r=2;t=3600`,
+		"RateLimit-Policy": `"ip";q=9;w=3600, "body.email";q=3;w=3600`,
+	} {
+		if got := w.Header().Values(field); len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %q, want %s", field, got, want)
+		}
+	}
+}
+
+// The writer that the handler gets is the server's own: nothing stands between it and Flush, Hijack, ReadFrom.
+func TestTheHandlerGetsTheServersOwnResponseWriter(t *testing.T) {
+	t.Parallel()
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	stdmw.Decorator{Limiter: lim}.SlidingWindowLimit("ip", time.Hour, 9)(http.HandlerFunc(func(got http.ResponseWriter, _ *http.Request) {
+		if got != http.ResponseWriter(w) {
+			t.Errorf("it got a %T", got)
+		}
+	})).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+}
+
+func post(h http.Handler, path, body string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("POST", path, strings.NewReader(body)))
+	return w
+}
