@@ -1,0 +1,68 @@
+// Package keyexpr turns an expression such as
+//
+//	body.email
+//	header("X-Api-Key") ?? ip
+//	[vars.user.id, route]
+//	vars.user.plan == "pro" ? vars.user.id : prefix(ip, 24)
+//
+// into the key by which a request is counted.
+//
+// An expression is compiled once, while the server is being wired. A fault is
+// reported there, with a caret under it. At request time a [Program] reads only
+// what the evaluation reaches: the last expression above does not touch the
+// address of a pro user. It yields a key or a [KeyError], never an empty key and
+// never a key that stands for "no value": those would be one bucket for everybody.
+//
+// # Names
+//
+//	body.a.b[0]              member of the JSON body
+//	form.a                   field of an urlencoded or multipart form
+//	query.a, params.a        query parameter, path parameter
+//	header("X"), cookie("x") first value
+//	vars.a.b                 what the application's own middleware left
+//	ip                       client address, as [Config.ClientIP] tells it
+//	route                    matched pattern, "" if none
+//	request.method           also .path .host .proto .remoteAddr
+//
+// What a request does not have is nil, so that a ?? b falls back to b. Members
+// of body, form, query, params and vars are named by constants; body.a?.b is
+// body.a.b, which is nil if any member on the way is missing.
+//
+// # Functions
+//
+//	lower(s) upper(s) trim(s) trim(s, cutset) split(s, separator)
+//	len(x) int(x) string(x) email(s) prefix(ip, bits)
+//
+// A function does not take nil for text: lower(header("X")) fails if the header
+// is absent. Write lower(header("X") ?? ip).
+//
+// email(s) is the canonical spelling of an address: trimmed, Unicode NFKC, lower
+// case on both sides of the @. To a limiter the spellings of one mailbox must be one
+// key, or each is another helping of the quota. Dots, +tags and the xn-- form of a
+// domain are left alone. What is no plain address, or has characters that do not
+// show, is refused.
+//
+// prefix(ip, bits) widens an address to its network. 8 to 32 bits apply to IPv4, 33
+// to 128 to IPv6, and the other family is left as it is: prefix(prefix(ip, 24), 56).
+//
+// # Keys
+//
+// A key is text, a whole number, a bool, or a list of at most 64 of those. Whole
+// numbers are exact; a float counts if it is whole and below 2^53. A value of
+// the application that implements [encoding.TextMarshaler], such as a UUID,
+// counts as that text; a time does not count. A list yields one part per element,
+// so that [a, b] cannot collide as a + ":" + b can. A part is text only: the number 1
+// and the text "1" are one key.
+//
+// # Bodies
+//
+// The body is read only when the evaluation reaches a name that needs it, at most
+// [Config.MaxBodyBytes] of it, and the handler reads the same bytes again. JSON
+// that could be read in two ways is refused, not guessed at: a member that is
+// given twice or in another case (encoding/json takes EMAIL for email), a second
+// document, text that is not UTF-8, half a surrogate pair. Nesting deeper than 64
+// is refused as well. The price is that a client which sends Email where the
+// handler declares email gets a [KeyError], although encoding/json would bear it.
+// A body that is shorter than its Content-Length counts as aborted, so middleware
+// that replaces a body must set the length too, or -1.
+package keyexpr

@@ -1,0 +1,77 @@
+package keyexpr
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// maxEmailBytes is the longest path of RFC 5321, section 4.5.3.1.3, without its brackets.
+const maxEmailBytes = 254
+
+// email is the canonical form of an e-mail address: space around it trimmed,
+// Unicode NFKC (full-width letters become plain ones), lower case on both sides
+// of the @. RFC 5321 lets a server tell Bob@ from bob@, but next to none does: to a
+// limiter they are many spellings of one mailbox, and each spelling that counts
+// apart is another helping of the quota. What is no plain address (a display name,
+// a comment, quotes, invisible characters) is refused, because a mailer might
+// read an address out of it that another spelling yields too.
+//
+// Dots and +tags are left alone, since what they mean is each provider's own
+// affair, and so is the choice between a domain in Unicode and its xn-- form.
+func email(args ...any) (any, error) {
+	s, failed := textArgument(args[0])
+	if failed != nil {
+		return nil, failed
+	}
+	address, ok := canonicalEmail(s)
+	if !ok {
+		return nil, &fault{problem: Malformed, complaint: "is not an e-mail address"}
+	}
+	return address, nil
+}
+
+func canonicalEmail(s string) (string, bool) {
+	if !utf8.ValidString(s) || len(s) > 4*maxEmailBytes {
+		return "", false
+	}
+	if !isPlainLower(s) {
+		// Lower case can bring letters and marks together that NFKC then joins.
+		s = norm.NFKC.String(strings.ToLower(norm.NFKC.String(s)))
+	}
+	s = strings.TrimSpace(s)
+	local, domain, ok := strings.Cut(s, "@")
+	domain = strings.ReplaceAll(domain, "。", ".") // as RFC 3490, section 3.1, reads it
+	if !ok || len(s) > maxEmailBytes || local == "" || strings.ContainsFunc(local, notInAddress) || !isDomain(domain) {
+		return "", false
+	}
+	return local + "@" + domain, true
+}
+
+// isPlainLower tells of a text that normalisation and lower case leave as it is.
+func isPlainLower(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf || 'A' <= s[i] && s[i] <= 'Z' {
+			return false
+		}
+	}
+	return true
+}
+
+func isDomain(s string) bool {
+	for label := range strings.SplitSeq(s, ".") {
+		if label == "" || strings.ContainsFunc(label, notInAddress) {
+			return false
+		}
+	}
+	return true
+}
+
+// notInAddress refuses the specials of RFC 5322, section 3.2.3, but for the dot,
+// and every character that does not show.
+func notInAddress(r rune) bool {
+	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) ||
+		r == utf8.RuneError || strings.ContainsRune(`()<>[]:;@\,"`, r)
+}

@@ -1,0 +1,173 @@
+package keyexpr
+
+import (
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+)
+
+// A read is one thing that a program asks of a request. Each is known when the
+// expression is compiled; the program refers to it by its index.
+type read struct {
+	part  string // as the expression writes it: body.email
+	owner string // whose it is, in a sentence for the client: request body
+	noun  string // what it is: member "email"
+
+	// One of the two is set. text always has a value; value yields nil for what
+	// the request does not have.
+	text  func(*machine) (string, *fault)
+	value func(*machine) (any, *fault)
+}
+
+// A step is one member of a path: a name, or the index of an element.
+type step struct {
+	name    string
+	index   int
+	isIndex bool
+}
+
+func (s step) String() string {
+	switch {
+	case s.isIndex:
+		return "[" + strconv.Itoa(s.index) + "]"
+	case isIdentifier(s.name):
+		return "." + s.name
+	}
+	return "[" + strconv.Quote(s.name) + "]"
+}
+
+func isIdentifier(s string) bool {
+	for i, r := range s {
+		letter := r == '_' || r == '$' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r >= 0x80
+		if !letter && (i == 0 || r < '0' || '9' < r) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func pathString(path []step) string {
+	var b strings.Builder
+	for _, s := range path {
+		b.WriteString(s.String())
+	}
+	return b.String()
+}
+
+func clientIP(resolve func(*http.Request) (string, error)) read {
+	return read{part: "ip", owner: "request", noun: "client address", text: func(m *machine) (string, *fault) {
+		ip, err := resolve(m.src.Request())
+		if err != nil {
+			return "", &fault{problem: Unreadable, err: err, complaint: "could not be told"}
+		}
+		return ip, nil
+	}}
+}
+
+func route() read {
+	return read{part: "route", owner: "request", noun: "route", text: func(m *machine) (string, *fault) {
+		return m.src.Route(), nil
+	}}
+}
+
+// requestMembers are the members of request, by name.
+func requestMembers() map[string]func(*http.Request) string {
+	return map[string]func(*http.Request) string{
+		"method":     func(r *http.Request) string { return r.Method },
+		"path":       func(r *http.Request) string { return r.URL.Path },
+		"host":       func(r *http.Request) string { return r.Host },
+		"proto":      func(r *http.Request) string { return r.Proto },
+		"remoteAddr": func(r *http.Request) string { return r.RemoteAddr },
+	}
+}
+
+func requestMember(name string, get func(*http.Request) string) read {
+	return read{part: "request." + name, owner: "request", noun: name, text: func(m *machine) (string, *fault) {
+		return get(m.src.Request()), nil
+	}}
+}
+
+// header reads the first value. net/http keeps Host apart from the other fields
+// (RFC 9110, section 7.2), the expression need not know.
+func header(name string) read {
+	name = textproto.CanonicalMIMEHeaderKey(name)
+	value := func(m *machine) (any, *fault) {
+		if values := m.src.Request().Header[name]; len(values) > 0 {
+			return values[0], nil
+		}
+		return nil, nil
+	}
+	if name == "Host" {
+		value = func(m *machine) (any, *fault) { return m.src.Request().Host, nil }
+	}
+	return read{part: call("header", name), owner: "request", noun: "header " + strconv.Quote(name), value: value}
+}
+
+func cookie(name string) read {
+	return read{part: call("cookie", name), owner: "request", noun: "cookie " + strconv.Quote(name), value: func(m *machine) (any, *fault) {
+		c, err := m.src.Request().Cookie(name)
+		if err != nil {
+			return nil, nil
+		}
+		return c.Value, nil
+	}}
+}
+
+func call(function, argument string) string { return function + "(" + strconv.Quote(argument) + ")" }
+
+func queryParameter(name step) read {
+	return read{part: "query" + name.String(), owner: "request", noun: "query parameter " + strconv.Quote(name.name), value: func(m *machine) (any, *fault) {
+		return first(m.queryValues(), name.name), nil
+	}}
+}
+
+func pathParameter(name step) read {
+	return read{part: "params" + name.String(), owner: "request", noun: "path parameter " + strconv.Quote(name.name), value: func(m *machine) (any, *fault) {
+		if value, ok := m.src.Param(name.name); ok {
+			return value, nil
+		}
+		return nil, nil
+	}}
+}
+
+func formField(name step) read {
+	return read{part: "form" + name.String(), owner: "request", noun: "form field " + strconv.Quote(name.name), value: func(m *machine) (any, *fault) {
+		fields, fault := m.formFields()
+		if fault != nil {
+			return nil, fault
+		}
+		return first(fields, name.name), nil
+	}}
+}
+
+func first(values map[string][]string, name string) any {
+	if all := values[name]; len(all) > 0 {
+		return all[0]
+	}
+	return nil
+}
+
+func bodyMember(path []step) read {
+	spelled := pathString(path)
+	noun := "member " + strconv.Quote(strings.TrimPrefix(spelled, "."))
+	return read{part: "body" + spelled, owner: "request body", noun: noun, value: func(m *machine) (any, *fault) {
+		document, fault := m.document()
+		if fault != nil || document == nil {
+			return nil, fault
+		}
+		return lookUp(document, path)
+	}}
+}
+
+func variable(path []step) read {
+	spelled := pathString(path)
+	noun := "value " + strconv.Quote(strings.TrimPrefix(spelled, "."))
+	return read{part: "vars" + spelled, owner: "request", noun: noun, value: func(m *machine) (any, *fault) {
+		value, ok := m.src.Var(path[0].name)
+		if !ok {
+			return nil, nil
+		}
+		return plainValue(member(value, path[1:]))
+	}}
+}
