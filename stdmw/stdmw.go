@@ -2,7 +2,7 @@
 // func(http.Handler) http.Handler: plain ServeMux, chi, alice, gorilla.
 //
 //	limit := stdmw.Decorator{Limiter: lim}
-//	mux.Handle("POST /send/code", limit.SlidingWindowLimit("body.email", time.Minute, 3)(sendCode))
+//	mux.Handle("POST /send/code", limit.SlidingWindowLimit("body.email", time.Minute, 3)(sendCode)) // an http.Handler
 //
 // A request that may not go on is answered; any other goes on with header fields that tell what is left. Where
 // the key comes from the body, the handler reads the same bytes again.

@@ -144,7 +144,7 @@ func TestALostReplyIsNotAskedForAgainAndChargesOneEntryAtMost(t *testing.T) {
 		t.Errorf("%d entries are charged, want 1", n)
 	}
 	stats := direct.Info(t.Context(), "commandstats").Val()
-	if !strings.Contains(stats, "cmdstat_eval:calls=1,") && !strings.Contains(stats, "cmdstat_evalsha:calls=1,") {
+	if !strings.Contains(stats, "cmdstat_eval:calls=1,") { // behind the EVALSHA that the server did not know
 		t.Errorf("the script was sent more than once:\n%s", stats)
 	}
 }
