@@ -11,29 +11,33 @@ import (
 // maxEmailBytes is the longest path of RFC 5321, section 4.5.3.1.3, without its brackets.
 const maxEmailBytes = 254
 
-// email is the canonical form of an e-mail address: space around it trimmed,
-// Unicode NFKC (full-width letters become plain ones), lower case on both sides
-// of the @. RFC 5321 lets a server tell Bob@ from bob@, but next to none does: to a
-// limiter they are many spellings of one mailbox, and each spelling that counts
-// apart is another helping of the quota. What is no plain address (a display name,
-// a comment, quotes, invisible characters) is refused, because a mailer might
-// read an address out of it that another spelling yields too.
-//
-// Dots and +tags are left alone, since what they mean is each provider's own
-// affair, and so is the choice between a domain in Unicode and its xn-- form.
+// email is CanonicalEmail for expressions.
 func email(args ...any) (any, error) {
 	s, failed := textArgument(args[0])
 	if failed != nil {
 		return nil, failed
 	}
-	address, ok := canonicalEmail(s)
+	address, ok := CanonicalEmail(s)
 	if !ok {
 		return nil, &fault{problem: Malformed, complaint: "is not an e-mail address"}
 	}
 	return address, nil
 }
 
-func canonicalEmail(s string) (string, bool) {
+// CanonicalEmail is what email(s) yields in an expression, for a handler that keeps
+// something under the same key. It is false for what is no plain address.
+//
+// Space around the address is trimmed, Unicode is in NFKC (full-width letters
+// become plain ones), and both sides of the @ are in lower case. RFC 5321 lets a
+// server tell Bob@ from bob@, but next to none does: to a limiter they are many
+// spellings of one mailbox, and each spelling that counts apart is another helping
+// of the quota. A display name, a comment, quotes or invisible characters make it
+// no plain address, because a mailer might read one out of it that another spelling
+// yields too.
+//
+// Dots and +tags are left alone, since what they mean is each provider's own
+// affair, and so is the choice between a domain in Unicode and its xn-- form.
+func CanonicalEmail(s string) (string, bool) {
 	if !utf8.ValidString(s) || len(s) > 4*maxEmailBytes {
 		return "", false
 	}

@@ -133,7 +133,7 @@ func TestAListOfTheBodyIsABoundedKey(t *testing.T) {
 	list := strings.Repeat("1,", 63) + "1"
 	wantKey(t, "body.a", postJSON(`{"a":[`+list+`]}`), strings.Split(list, ",")...)
 	list += ",1"
-	wantFault(t, "body.a", postJSON(`{"a":[`+list+`]}`), keyexpr.TooLarge, "body.a",
+	wantFault(t, "body.a", postJSON(`{"a":[`+list+`]}`), keyexpr.WrongType, "body.a",
 		`The member "a" of the request body has more than 64 elements.`)
 	wantFault(t, "body.a", postJSON(`{"a":[]}`), keyexpr.Empty, "body.a", `The member "a" of the request body is empty.`)
 }

@@ -43,7 +43,7 @@ func appendList(parts []string, n int, at func(int) any) (_ []string, element in
 	case n == 0:
 		return parts, -1, &fault{problem: Empty}
 	case n > maxParts:
-		return parts, -1, &fault{problem: TooLarge, complaint: "has more than " + strconv.Itoa(maxParts) + " elements"}
+		return parts, -1, &fault{problem: WrongType, complaint: "has more than " + strconv.Itoa(maxParts) + " elements"}
 	}
 	for i := range n {
 		part, failed := keyText(at(i))

@@ -9,7 +9,10 @@
 //	store := redisstore.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"}))
 //	lim, err := ratelimit.New(ratelimit.Config{Store: store})
 //
-// Nothing is sent before the first decision, so that a program starts while its Redis is down.
+// Nothing is sent before the first decision, so that a program starts while its Redis is down. The Limiter bounds
+// every decision whatever the client's options are; a client that gives up as early holds up fewer connections:
+// set ContextTimeoutEnabled, and DialerRetries to 1. The client writes a line to stderr for each failed dial,
+// unless a program calls logging.Disable of go-redis.
 //
 // What is given up: an exact log takes 100 to 130 bytes of Redis memory for each request that it remembers.
 // Redis replicates asynchronously, so that a failover can lose the last writes, and with them grant some
