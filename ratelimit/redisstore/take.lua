@@ -32,6 +32,11 @@ local function claim_on(key)
   return claim
 end
 
+-- A write keeps the log for two windows: Redis counts one from a clock that may lag TIME by a millisecond.
+local function expire(claim)
+  redis.call('PEXPIRE', claim.key, math.ceil(2 * claim.longest / 1000))
+end
+
 -- Drops what has left the longest window. An entry ahead of now (the clock stepped back) counts as made now:
 -- it was made before now whatever the clock said, and so no key stays shut longer than one window after the step.
 local function settle(claim)
@@ -40,6 +45,7 @@ local function settle(claim)
   for _, member in ipairs(ahead) do
     redis.call('ZADD', claim.key, micros(now), member)
   end
+  if #ahead > 0 then expire(claim) end
 end
 
 -- Counts the entries in (now - window, now] under each limit, and tells whether the claim fits.
@@ -105,7 +111,7 @@ local function charge(claim)
   for i = 2, claim.cost do
     redis.call('ZADD', claim.key, micros(now), id .. ':' .. i)
   end
-  redis.call('PEXPIRE', claim.key, math.ceil(2 * claim.longest / 1000))
+  expire(claim)
 end
 
 local claims, all, admitted = {}, true, false

@@ -212,4 +212,14 @@ var cases = []Case{
 			{After: 30 * second, Cost: 1, Allowed: true, ResetAfter: minute},
 		},
 	},
+	{
+		Name:   "an entry that counts longer because the clock stepped back is kept as long",
+		Limits: []ratelimit.Limit{per(minute, 1)},
+		Steps: []Step{
+			{Cost: 1, Allowed: true, ResetAfter: minute},
+			{After: -hour, RetryAfter: minute, ResetAfter: minute},
+			{After: 90 * second, Cost: 1, RetryAfter: minute, ResetAfter: minute},
+			{After: 45 * second, Cost: 1, RetryAfter: 15 * second, ResetAfter: 15 * second},
+		},
+	},
 }
