@@ -67,15 +67,21 @@ func play(t *rapid.T, b bench, game int) {
 			b.Advance(d)
 		},
 		"set the clock back": func(t *rapid.T) {
-			// What has left by now may be forgotten, or else come back with the clock: a store is free to
-			// do either. A claim that cannot succeed makes it forget.
-			for _, c := range keys {
-				c.Cost = maxMax + 1
-				take(t, []ratelimit.Claim{c})
+			// Some things a store is free to do: to forget what has left by now, or to let it come back with
+			// the clock; to let entries ahead of the clock count until the key is next asked for, or to
+			// expire them in the time that really passes. A claim that cannot succeed, on each key before
+			// and after, leaves it no choice.
+			touch := func() {
+				for _, c := range keys {
+					c.Cost = maxMax + 1
+					take(t, []ratelimit.Claim{c})
+				}
 			}
+			touch()
 			d := -rapid.SampledFrom([]time.Duration{tick, 30 * second, 2 * minute, 2 * hour}).Draw(t, "by")
 			m.now += d
 			b.Advance(d)
+			touch()
 		},
 		"refund": func(t *rapid.T) {
 			if len(written) > 0 {
