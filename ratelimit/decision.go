@@ -31,6 +31,9 @@ type Decision struct {
 
 	// Ticket names the entries that this claim wrote. It is zero if it wrote none.
 	Ticket Ticket
+
+	// Violated are the names of all that deny, where the limits were declared with names; else nil.
+	Violated []string
 }
 
 // Binds reports whether d rather than other is the answer to a request that both of them concern: a denial
@@ -68,9 +71,11 @@ const (
 	Exhausted                // denied: the window is full
 	TooCostly                // denied: the cost is above MaxRequests, and no waiting helps
 	FailedOpen               // the store could not answer in time: allowed, nothing known
+	Skipped                  // no rule applies: allowed, nothing counted
+	Shadowed                 // a dry run: allowed whatever it would have been, see Rule.DryRun in package sash
 )
 
-var reasonNames = [...]string{"undecided", "counted", "looked", "withheld", "exhausted", "too costly", "failed open"}
+var reasonNames = [...]string{"undecided", "counted", "looked", "withheld", "exhausted", "too costly", "failed open", "skipped", "shadowed"}
 
 // String gives the reason in lower-case words.
 func (r Reason) String() string {

@@ -40,15 +40,6 @@ func (l Limit) Validate() error {
 	return errors.Join(faults...)
 }
 
-// longest returns the longest Window of limits: how long an entry must be remembered.
-func longest(limits []Limit) time.Duration {
-	var window time.Duration
-	for _, l := range limits {
-		window = max(window, l.Window)
-	}
-	return window
-}
-
 // ValidateLimits reports what is wrong with limits that are to hold together, or nil. The error wraps ErrInvalid.
 func ValidateLimits(limits []Limit) error {
 	if len(limits) == 0 {

@@ -83,8 +83,8 @@ func New(config Config) (*Limiter, error) {
 
 // Allow decides one request on key under every one of limits, and counts it if it is allowed. One round trip.
 //
-// key is any text; make it of parts that a client chooses with Key. A key belongs to one set of limits: two
-// uses of the same key with different limits corrupt each other.
+// key is any text; make it of parts that a client chooses with Key. Other limits on the same key count the same
+// log, and forget what has left the longest Window of their own: see Claim.Keep.
 func (l *Limiter) Allow(ctx context.Context, key string, limits ...Limit) (Decision, error) {
 	return l.AllowN(ctx, key, 1, limits...)
 }
@@ -92,7 +92,7 @@ func (l *Limiter) Allow(ctx context.Context, key string, limits ...Limit) (Decis
 // AllowN is Allow for a request that counts as cost requests: all of them or none. A cost above MaxRequests
 // is denied for ever (Reason TooCostly); a cost of 0 is a Peek. One round trip; a cost of n writes n entries.
 func (l *Limiter) AllowN(ctx context.Context, key string, cost int, limits ...Limit) (Decision, error) {
-	claims := [1]Claim{{key, limits, cost}}
+	claims := [1]Claim{{Key: key, Limits: limits, Cost: cost}}
 	var decisions [1]Decision
 	err := l.take(ctx, claims[:], decisions[:])
 	return decisions[0], err
@@ -255,6 +255,9 @@ func validate(claims []Claim) error {
 		}
 		if err := ValidateLimits(c.Limits); err != nil {
 			return err
+		}
+		if c.Keep < 0 || c.Keep > MaxWindow {
+			return fmt.Errorf("%w Keep %v: want 0 to %v", ErrInvalid, c.Keep, MaxWindow)
 		}
 		c.Key = canonical(c.Key)
 		for _, other := range claims[:i] {

@@ -108,7 +108,7 @@ func (m *MemoryStore) Reset(_ context.Context, key string) error {
 
 // look answers one claim as if it were alone and nothing were written, and reports whether it fits.
 func (m *MemoryStore) look(now time.Duration, c *Claim, d *Decision) bool {
-	keep := longest(c.Limits)
+	keep := c.Kept()
 	l := m.shards[m.shardOf(c.Key)].log(c.Key, keep)
 	if c.Cost > 0 { // a look leaves the log as it is
 		l.settle(now, keep)
@@ -127,7 +127,7 @@ func (m *MemoryStore) settle(now time.Duration, id uuid.UUID, c *Claim, d *Decis
 		d.Reason = Withheld
 	default:
 		s := &m.shards[m.shardOf(c.Key)]
-		l := s.admit(now, c.Key, longest(c.Limits), m.room)
+		l := s.admit(now, c.Key, c.Kept(), m.room)
 		*d = l.describe(now, c.Limits, c.Cost, c.Cost)
 		l.add(now, id, c.Cost)
 		d.Reason, d.Ticket = Counted, Ticket{id, c.Cost}

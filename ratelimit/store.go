@@ -2,15 +2,30 @@ package ratelimit
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 )
 
 // Claim asks for room in the log of one key, under every one of its limits.
 type Claim struct {
-	Key    string  // as Key makes it; a key belongs to one set of limits
+	Key    string  // as Key makes it
 	Limits []Limit // at least one
 	Cost   int     // entries to write; 0 only looks, and is answered as 1 would be
+
+	// Keep is how long entries are remembered if that is longer than the longest Window. A key whose limits
+	// change from request to request, by the user's plan for example, needs the longest Window of them all:
+	// what has once been forgotten cannot be counted again.
+	Keep time.Duration
+}
+
+// Kept is how long an entry of the claim is remembered.
+func (c *Claim) Kept() time.Duration {
+	kept := c.Keep
+	for _, l := range c.Limits {
+		kept = max(kept, l.Window)
+	}
+	return kept
 }
 
 // Store keeps the log of allowed requests for each key, and decides. Package storetest is this contract as

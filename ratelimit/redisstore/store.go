@@ -108,7 +108,7 @@ func (s *Store) takeTogether(ctx context.Context, id uuid.UUID, claims []ratelim
 	args = append(args, id.String())
 	for i, c := range claims {
 		keys[i] = s.key(c.Key)
-		args = append(args, c.Cost, len(c.Limits))
+		args = append(args, c.Cost, c.Kept().Microseconds(), len(c.Limits))
 		for _, l := range c.Limits {
 			args = append(args, l.MaxRequests, l.Window.Microseconds())
 		}

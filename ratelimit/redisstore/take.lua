@@ -2,8 +2,8 @@
 --
 -- KEYS[i]  the log of claim i, a ZSET: for each allowed request one member, named after the request's id,
 --          whose score is the time in µs at which it was allowed
--- ARGV     the id; then for each claim its cost, the number of its limits, and for each of these the most
---          requests and the window in µs
+-- ARGV     the id; then for each claim its cost, how long its entries are kept in µs (the longest of its
+--          windows or more), the number of its limits, and for each of these the most requests and the window in µs
 -- Reply    for each claim five integers: the verdict, the index of the binding limit (from 0), the
 --          requests left, and after how many µs a retry succeeds and the quota grows
 
@@ -23,24 +23,22 @@ local function argument()
 end
 
 local function claim_on(key)
-  local claim = {key = key, cost = argument(), limits = {}, longest = 0}
+  local claim = {key = key, cost = argument(), kept = argument(), limits = {}}
   for i = 1, argument() do
-    local limit = {max = argument(), window = argument()}
-    claim.limits[i] = limit
-    claim.longest = math.max(claim.longest, limit.window)
+    claim.limits[i] = {max = argument(), window = argument()}
   end
   return claim
 end
 
--- A write keeps the log for two windows: Redis counts one from a clock that may lag TIME by a millisecond.
+-- A write keeps the log for twice as long as its entries: Redis counts one from a clock that may lag TIME by a millisecond.
 local function expire(claim)
-  redis.call('PEXPIRE', claim.key, math.ceil(2 * claim.longest / 1000))
+  redis.call('PEXPIRE', claim.key, math.ceil(2 * claim.kept / 1000))
 end
 
--- Drops what has left the longest window. An entry ahead of now (the clock stepped back) counts as made now:
+-- Drops what need not be kept. An entry ahead of now (the clock stepped back) counts as made now:
 -- it was made before now whatever the clock said, and so no key stays shut longer than one window after the step.
 local function settle(claim)
-  redis.call('ZREMRANGEBYSCORE', claim.key, '-inf', micros(now - claim.longest))
+  redis.call('ZREMRANGEBYSCORE', claim.key, '-inf', micros(now - claim.kept))
   local ahead = redis.call('ZRANGE', claim.key, '(' .. micros(now), '+inf', 'BYSCORE')
   for _, member in ipairs(ahead) do
     redis.call('ZADD', claim.key, micros(now), member)

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -30,7 +31,8 @@ func play(t *rapid.T, b bench, game int) {
 	var keys []ratelimit.Claim
 	for i := range rapid.IntRange(1, 3).Draw(t, "keys") {
 		limits := rapid.SliceOfN(drawLimit, 1, 3).Draw(t, "limits")
-		keys = append(keys, ratelimit.Claim{Key: fmt.Sprintf("game%d:%d", game, i), Limits: limits})
+		keep := rapid.SampledFrom([]time.Duration{0, hour}).Draw(t, "keep")
+		keys = append(keys, ratelimit.Claim{Key: fmt.Sprintf("game%d:%d", game, i), Limits: limits, Keep: keep})
 	}
 	var written []refundable
 	var wait time.Duration // what the latest decision promised
@@ -39,7 +41,7 @@ func play(t *rapid.T, b bench, game int) {
 		got, want := b.takeAs(id, claims...), m.take(id, claims)
 		for i, c := range claims {
 			got[i].Ticket = ratelimit.Ticket{}
-			if got[i] != want[i] {
+			if !reflect.DeepEqual(got[i], want[i]) {
 				t.Fatalf("claim %d, %+v at %v:\n got %+v\nwant %+v\n log %v", i, c, m.now, got[i], want[i], m.logs[c.Key])
 			}
 			if want[i].Reason == ratelimit.Counted {
@@ -149,15 +151,11 @@ func (m *model) take(id uuid.UUID, claims []ratelimit.Claim) []ratelimit.Decisio
 	return decisions
 }
 
-// settle drops what has left the longest window, and brings entries ahead of the clock back to it.
+// settle drops what need not be kept, and brings entries ahead of the clock back to it.
 func (m *model) settle(c ratelimit.Claim) {
-	var longest time.Duration
-	for _, limit := range c.Limits {
-		longest = max(longest, limit.Window)
-	}
 	var kept []event
 	for _, e := range m.logs[c.Key] {
-		if e.at = min(m.now, e.at); e.at > m.now-longest {
+		if e.at = min(m.now, e.at); e.at > m.now-c.Kept() {
 			kept = append(kept, e)
 		}
 	}

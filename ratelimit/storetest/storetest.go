@@ -13,6 +13,7 @@
 package storetest
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -155,7 +156,7 @@ func (b bench) reset(key string) {
 func (b bench) equal(step int, got, want ratelimit.Decision) {
 	b.Helper()
 	got.Ticket, want.Ticket = ratelimit.Ticket{}, ratelimit.Ticket{}
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		b.Errorf("step %d:\n got %+v\nwant %+v", step, got, want)
 	}
 }

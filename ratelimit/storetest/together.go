@@ -81,6 +81,18 @@ var together = map[string]func(bench){
 		b.equal(5, got, ratelimit.Decision{Allowed: true, Limit: per(minute, 4), ResetAfter: 50 * second, Reason: ratelimit.Counted})
 	},
 
+	"a claim that keeps entries longer than its window finds them again under a longer one": func(b bench) {
+		pro, free := claim("key", per(hour, 2)), claim("key", per(minute, 1))
+		pro.Keep, free.Keep = hour, hour
+		b.take(pro)
+		b.Advance(2 * minute)
+		if d := b.take(free)[0]; d.Reason != ratelimit.Counted || d.ResetAfter != minute {
+			b.Errorf("the short window counts what it should not: %+v", d)
+		}
+		b.Advance(57 * minute)
+		b.equal(3, b.take(pro)[0], ratelimit.Decision{Limit: per(hour, 2), RetryAfter: minute, ResetAfter: minute, Reason: ratelimit.Exhausted})
+	},
+
 	"a look under a shorter window forgets nothing": func(b bench) {
 		b.take(claim("key", per(hour, 1)))
 		b.Advance(2 * minute)
