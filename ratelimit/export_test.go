@@ -10,3 +10,20 @@ func (m *MemoryStore) Len() int {
 	}
 	return n
 }
+
+// Entries returns the number of entries in all logs, the overflow logs among them.
+func (m *MemoryStore) Entries() int {
+	n := 0
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		for _, l := range s.logs {
+			n += l.size
+		}
+		for _, q := range s.queues {
+			n += q.overflow.size
+		}
+		s.mu.Unlock()
+	}
+	return n
+}

@@ -53,8 +53,8 @@ type Limiter struct {
 	outage  outage
 	closed  atomic.Bool
 
-	mu    sync.Mutex
-	names map[string][]Limit // declared so far
+	mu       sync.Mutex
+	declared []declared
 }
 
 // New returns a Limiter, or an error that names every fault of config.
@@ -77,7 +77,6 @@ func New(config Config) (*Limiter, error) {
 		memory:  memory,
 		timeout: config.Timeout,
 		outage:  outage{logger: config.Logger},
-		names:   make(map[string][]Limit),
 	}, nil
 }
 
@@ -142,20 +141,6 @@ func (l *Limiter) Close() error {
 	return nil
 }
 
-// Declare says that the logs of the keys Key(name, …) belong to limits. It is an error to declare a name a
-// second time with other limits: two rules of one name would trim and count each other's entries.
-func (l *Limiter) Declare(name string, limits ...Limit) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	declared, found := l.names[name]
-	if found && !slices.Equal(declared, limits) {
-		return fmt.Errorf("%w rule %q: it is already declared on this Limiter with the limits %v, here with %v: give one of them another name",
-			ErrInvalid, name, declared, limits)
-	}
-	l.names[name] = slices.Clone(limits)
-	return nil
-}
-
 // take decides claims, whose keys it makes canonical, into decisions.
 func (l *Limiter) take(ctx context.Context, claims []Claim, decisions []Decision) error {
 	if err := l.check(); err != nil {
@@ -180,7 +165,10 @@ func (l *Limiter) takeRemote(ctx context.Context, id uuid.UUID, claims []Claim, 
 	}
 	answers := make([]Decision, len(asked))
 	err := l.bounded(ctx, func(ctx context.Context) error {
-		return l.store.Take(ctx, id, asked, answers)
+		if err := l.store.Take(ctx, id, asked, answers); err != nil {
+			return err
+		}
+		return checkAnswers(asked, answers)
 	})
 	if err != nil {
 		for i := range decisions {
@@ -201,6 +189,9 @@ func (l *Limiter) do(ctx context.Context, verb, key string, call func(context.Co
 		return errEmptyKey
 	}
 	key = canonical(key)
+	if l.memory != nil {
+		return call(ctx, key)
+	}
 	if err := l.bounded(ctx, func(ctx context.Context) error { return call(ctx, key) }); err != nil {
 		return fmt.Errorf("ratelimit: %s: %w", verb, err)
 	}
@@ -264,6 +255,19 @@ func validate(claims []Claim) error {
 			if other.Key == c.Key {
 				return fmt.Errorf("%w request: two of its claims have the same key", ErrInvalid)
 			}
+		}
+	}
+	return nil
+}
+
+// checkAnswers finds out that a store cannot mean what it says: then it has failed.
+func checkAnswers(claims []Claim, decisions []Decision) error {
+	for i, d := range decisions {
+		switch {
+		case !slices.Contains(claims[i].Limits, d.Limit):
+			return fmt.Errorf("the store answers with the limit %v, which was not asked for", d.Limit)
+		case !d.Allowed && d.Reason != TooCostly && d.RetryAfter <= 0:
+			return errors.New("the store denies, and says that a retry would succeed at once")
 		}
 	}
 	return nil

@@ -160,12 +160,37 @@ func TestAQuestionThatMakesNoSenseIsAnErrorAndDecidesNothing(t *testing.T) {
 func TestANameBelongsToOneSetOfLimits(t *testing.T) {
 	t.Parallel()
 	lim := newLimiter(t, ratelimit.Config{})
-	if err := errors.Join(lim.Declare("a", threePerMinute), lim.Declare("b", fivePerHour), lim.Declare("a", threePerMinute)); err != nil {
-		t.Errorf("the same again is no conflict: %v", err)
+	declare := func(name string, limits ...ratelimit.Limit) error {
+		return lim.Declare(nil, ratelimit.Declaration{Name: name, Limits: limits, Declared: "main.go:7"})
 	}
-	err := lim.Declare("a", threePerMinute, fivePerHour)
-	if !errors.Is(err, ratelimit.ErrInvalid) || !strings.Contains(err.Error(), `"a"`) {
-		t.Errorf("got %v, want ErrInvalid that names the rule", err)
+	for _, err := range []error{
+		declare("a", threePerMinute), declare("b", fivePerHour), declare("a", threePerMinute), declare("", fivePerHour), declare("", threePerMinute),
+	} {
+		if err != nil {
+			t.Errorf("this is no conflict: %v", err)
+		}
+	}
+	err := declare("a", threePerMinute, fivePerHour)
+	if !errors.Is(err, ratelimit.ErrInvalid) || !strings.Contains(err.Error(), `"a"`) || !strings.Contains(err.Error(), "main.go:7") {
+		t.Errorf("got %v, want ErrInvalid that names the rule and the place", err)
+	}
+	both := []ratelimit.Limit{threePerMinute, fivePerHour}
+	if err := errors.Join(declare("both", both...), declare("both", both[1], both[0])); err != nil {
+		t.Errorf("the order is no difference: %v", err)
+	}
+	if lim.Declare(nil, ratelimit.Declaration{Name: "new"}, ratelimit.Declaration{Name: "a"}) == nil || len(lim.Rules()) != 7 {
+		t.Error("of several all are declared, or none is")
+	}
+	plans := ratelimit.Declaration{Name: "plans", Plans: map[string][]ratelimit.Limit{"pro": {fivePerHour}, "free": {threePerMinute}}}
+	if err := errors.Join(lim.Declare(nil, plans), lim.Declare(nil, plans)); err != nil {
+		t.Errorf("the same plans again are no conflict: %v", err)
+	}
+	plans.Plans = map[string][]ratelimit.Limit{"pro": {fivePerHour}}
+	if err := lim.Declare(nil, plans); !errors.Is(err, ratelimit.ErrInvalid) {
+		t.Errorf("other plans: got %v", err)
+	}
+	if n := len(lim.Rules()); n != 9 {
+		t.Errorf("%d rules are listed, want 9", n)
 	}
 }
 
@@ -204,6 +229,40 @@ func TestAStoreThatFailsAllowsAndSaysSo(t *testing.T) {
 		want := ratelimit.Decision{Allowed: true, Limit: threePerMinute, Reason: ratelimit.FailedOpen}
 		if err != nil || !reflect.DeepEqual(d, want) {
 			t.Errorf("%s: got %+v, %v; want %+v", name, d, err, want)
+		}
+	}
+}
+
+func TestAStoreThatCannotMeanWhatItSaysHasFailed(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]ratelimit.Decision{
+		"a limit that was not asked for": {Allowed: true, Limit: fivePerHour, Reason: ratelimit.Counted},
+		"a denial without a wait":        {Limit: threePerMinute, Reason: ratelimit.Exhausted},
+		"nothing":                        {},
+	} {
+		lim := newLimiter(t, ratelimit.Config{Store: liar{answer: answer}})
+		if d, err := lim.Allow(t.Context(), "k", threePerMinute); err != nil || d.Reason != ratelimit.FailedOpen {
+			t.Errorf("%s: got %+v, %v", name, d, err)
+		}
+	}
+}
+
+type liar struct {
+	ratelimit.Store
+	answer ratelimit.Decision
+}
+
+func (l liar) Take(_ context.Context, _ uuid.UUID, _ []ratelimit.Claim, decisions []ratelimit.Decision) error {
+	decisions[0] = l.answer
+	return nil
+}
+
+func TestVerbsOnAMemoryStoreKnowNoTimeout(t *testing.T) {
+	t.Parallel()
+	lim := newLimiter(t, ratelimit.Config{Timeout: 1})
+	for range 50 {
+		if err := lim.Reset(t.Context(), "k"); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

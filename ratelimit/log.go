@@ -22,7 +22,8 @@ type entry struct {
 
 // settle prepares the log for a decision at now: entries that have left keep are dropped, and entries ahead
 // of now (the clock stepped back) count as made now. They were made before now whatever the clock said, so
-// that no interval can hold more than it should, and no key stays shut longer than one window after the step.
+// that no interval can hold more than it should, and no key stays shut longer than one window after the first
+// claim that follows the step.
 func (l *log) settle(now, keep time.Duration) {
 	for l.size > 0 && l.entry(0).at <= now-keep {
 		l.head = (l.head + 1) & (len(l.ring) - 1)
@@ -31,16 +32,6 @@ func (l *log) settle(now, keep time.Duration) {
 	for i := l.size - 1; i >= 0 && l.entry(i).at > now; i-- {
 		l.entry(i).at = now
 	}
-}
-
-// fits reports whether cost more entries at now break none of limits.
-func (l *log) fits(now time.Duration, limits []Limit, cost int) bool {
-	for _, limit := range limits {
-		if l.count(now, limit.Window)+cost > limit.MaxRequests {
-			return false
-		}
-	}
-	return true
 }
 
 // describe answers a claim at now: denied if the binding limit denies it, else with charged entries counted
@@ -59,7 +50,7 @@ func (l *log) describe(now time.Duration, limits []Limit, cost, charged int) Dec
 func (l *log) under(now time.Duration, limit Limit, cost, charged int) Decision {
 	count := l.count(now, limit.Window)
 	d := Decision{
-		Allowed:   count+cost <= limit.MaxRequests,
+		Allowed:   cost <= limit.MaxRequests && count <= limit.MaxRequests-cost, // a sum could overflow
 		Limit:     limit,
 		Remaining: max(0, limit.MaxRequests-count-charged),
 	}
@@ -120,12 +111,13 @@ func (l *log) remove(id uuid.UUID, n int) {
 	l.size = kept
 }
 
-// clone returns a log with the same entries.
-func (l *log) clone() log {
+// only returns a log with the entries of id.
+func (l *log) only(id uuid.UUID) log {
 	var c log
 	for i := range l.size {
-		e := l.entry(i)
-		c.add(e.at, e.id, 1)
+		if e := l.entry(i); e.id == id {
+			c.add(e.at, id, 1)
+		}
 	}
 	return c
 }

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
 	"time"
@@ -12,7 +13,8 @@ import (
 // MemoryConfig sets up a MemoryStore. The zero value is usable.
 type MemoryConfig struct {
 	// MaxKeys bounds the number of logs. 0, or less, means 1,000,000. A log of three entries takes about
-	// 250 bytes and its key, so that the default bounds a flood of new keys to some 300 MB.
+	// 250 bytes and its key, so that the default bounds a flood of new keys to some 300 MB. Logs are spread over
+	// shards by a hash, and one shard can be full when the store holds a few per cent less than MaxKeys.
 	MaxKeys int
 
 	// Now is the clock; only the differences of its values are used. nil means the monotonic clock of this
@@ -27,10 +29,11 @@ type MemoryConfig struct {
 // share one overflow log (one for each length of window, so that entries of a day do not weigh on those of a
 // second). They are limited together, each by its own limits: some requests are denied that an unbounded
 // store would have allowed, none is allowed that it would have denied. Once there is room again, a new key
-// starts from a copy of the overflow log, since some of those entries may be its own, and has its full quota
-// at most one window later. An entry in the overflow log cannot be refunded or reset: it leaves by age alone.
+// gets a log of its own, and takes its entries in the overflow log along. Those cannot be refunded or reset: they
+// leave by age alone.
 //
-// Every call takes constant time, but for the search of an entry by its id in Refund.
+// A call takes time in proportion to its cost, and to the logarithm of the log where windows are several; a Refund
+// searches the log, and so does the first request that finds room after an overflow.
 type MemoryStore struct {
 	shards []shard // a power of two, 64 at most: a set of shards is a bit mask
 	room   int     // logs that one shard may hold
@@ -39,14 +42,20 @@ type MemoryStore struct {
 	clock  func() time.Time // nil: the monotonic clock
 }
 
-const maxShards = 64
+const (
+	maxShards = 64
+	minRoom   = 1024 // smaller shards would fill up far apart from each other
+)
 
 // NewMemoryStore returns an empty store.
 func NewMemoryStore(config MemoryConfig) *MemoryStore {
 	if config.MaxKeys <= 0 {
 		config.MaxKeys = 1_000_000
 	}
-	n := min(maxShards, 1<<(bits.Len(uint(config.MaxKeys))-1)) // no shard without room
+	n := 1
+	for n < maxShards && config.MaxKeys/(2*n) >= minRoom {
+		n *= 2
+	}
 	m := &MemoryStore{
 		shards: make([]shard, n),
 		room:   config.MaxKeys / n,
@@ -67,11 +76,12 @@ func NewMemoryStore(config MemoryConfig) *MemoryStore {
 func (m *MemoryStore) Take(_ context.Context, id uuid.UUID, claims []Claim, decisions []Decision) error {
 	var set uint64
 	for i := range claims {
-		set |= 1 << m.shardOf(claims[i].Key)
+		set |= 1 << m.index(m.hash(claims[i].Key))
 	}
 	m.lock(set)
 	defer m.unlock(set)
 	now := m.now() // under the locks: a log's entries are in the order of their times
+	m.clean(set, now)
 
 	all := true
 	for i := range claims {
@@ -109,7 +119,8 @@ func (m *MemoryStore) Reset(_ context.Context, key string) error {
 // look answers one claim as if it were alone and nothing were written, and reports whether it fits.
 func (m *MemoryStore) look(now time.Duration, c *Claim, d *Decision) bool {
 	keep := c.Kept()
-	l := m.shards[m.shardOf(c.Key)].log(c.Key, keep)
+	hash := m.hash(c.Key)
+	l := m.shard(hash).log(c.Key, hash, keep, m.room)
 	if c.Cost > 0 { // a look leaves the log as it is
 		l.settle(now, keep)
 	}
@@ -126,11 +137,15 @@ func (m *MemoryStore) settle(now time.Duration, id uuid.UUID, c *Claim, d *Decis
 	case !all:
 		d.Reason = Withheld
 	default:
-		s := &m.shards[m.shardOf(c.Key)]
-		l := s.admit(now, c.Key, c.Kept(), m.room)
+		hash := m.hash(c.Key)
+		l, own := m.shard(hash).admit(c.Key, hash, c.Kept(), m.room)
 		*d = l.describe(now, c.Limits, c.Cost, c.Cost)
+		// It fits: look has said so. Where several claims share one overflow log, each is held to its limits alone.
+		d.Allowed, d.RetryAfter, d.Reason, d.Ticket = true, 0, Counted, Ticket{id, c.Cost}
+		if !own {
+			id = overflowID(hash)
+		}
 		l.add(now, id, c.Cost)
-		d.Reason, d.Ticket = Counted, Ticket{id, c.Cost}
 	}
 }
 
@@ -141,14 +156,27 @@ func (m *MemoryStore) now() time.Duration {
 	return time.Since(m.start)
 }
 
-func (m *MemoryStore) shardOf(key string) uint64 {
-	return maphash.String(m.seed, key) & uint64(len(m.shards)-1)
+func (m *MemoryStore) hash(key string) uint64   { return maphash.String(m.seed, key) }
+func (m *MemoryStore) index(hash uint64) uint64 { return hash & uint64(len(m.shards)-1) }
+func (m *MemoryStore) shard(hash uint64) *shard { return &m.shards[m.index(hash)] }
+
+// overflowID is what an entry in an overflow log bears in the place of a request's id: the hash of its key.
+func overflowID(hash uint64) (id uuid.UUID) {
+	binary.NativeEndian.PutUint64(id[:], hash)
+	return id
 }
 
 func (m *MemoryStore) lockShard(key string) *shard {
-	s := &m.shards[m.shardOf(key)]
+	s := m.shard(m.hash(key))
 	s.mu.Lock()
 	return s
+}
+
+// clean lets each of a set of shards forget something.
+func (m *MemoryStore) clean(set uint64, now time.Duration) {
+	for ; set != 0; set &= set - 1 {
+		m.shards[bits.TrailingZeros64(set)].clean(now)
+	}
 }
 
 // lock takes the locks of a set of shards in the order of their index, so that two calls never wait for

@@ -1,8 +1,12 @@
 package ratelimit_test
 
 import (
+	"context"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,7 +51,10 @@ func (m *memory) advance(d time.Duration) { m.now = m.now.Add(d) }
 // allow takes one request on key.
 func (m *memory) allow(key string, limits ...ratelimit.Limit) ratelimit.Decision {
 	decisions := make([]ratelimit.Decision, 1)
-	m.Take(nil, uuid.New(), []ratelimit.Claim{{Key: key, Limits: limits, Cost: 1}}, decisions) // cannot fail
+	m.Take(context.Background(), uuid.New(), []ratelimit.Claim{{Key: key, Limits: limits, Cost: 1}}, decisions) // cannot fail
+	if d := decisions[0]; d.Allowed != (d.Reason == ratelimit.Counted) || d.Allowed != (d.Ticket.Cost == 1) {
+		panic(fmt.Sprintf("counted and denied at once: %+v", d))
+	}
 	return decisions[0]
 }
 
@@ -123,6 +130,75 @@ func TestAKeyThatGetsItsOwnLogKeepsWhatItUsedInTheOverflow(t *testing.T) {
 	if d := m.allow("new", threePerMinute); d.Allowed {
 		t.Error("a fourth request within 30 s")
 	}
+}
+
+func TestAKeyWhoseLogHasLeftWhileTheStoreIsFullIsNotDeniedForOthers(t *testing.T) {
+	t.Parallel()
+	m := newMemory(1)
+	m.allow("old", threePerMinute)
+	m.advance(59 * time.Second)
+	m.flood(3, threePerMinute) // fills the overflow log
+	m.advance(time.Second)
+	if d := m.allow("old", threePerMinute); !d.Allowed || d.Remaining != 2 {
+		t.Errorf("its only entry has left: %+v", d)
+	}
+}
+
+func TestClaimsThatShareAnOverflowLogAreStillTakenTogether(t *testing.T) {
+	t.Parallel()
+	m := newMemory(1)
+	m.allow("old", threePerMinute)
+	m.flood(2, threePerMinute)
+	claims := []ratelimit.Claim{{Key: "a", Limits: []ratelimit.Limit{threePerMinute}, Cost: 1}, {Key: "b", Limits: []ratelimit.Limit{threePerMinute}, Cost: 1}}
+	decisions := make([]ratelimit.Decision, 2)
+	m.Take(t.Context(), uuid.New(), claims, decisions)
+	for i, d := range decisions {
+		if !d.Allowed || d.Reason != ratelimit.Counted {
+			t.Errorf("claim %d: %+v", i, d)
+		}
+	}
+	if d := m.allow("c", threePerMinute); d.Allowed {
+		t.Error("the overflow log is full, and lets another one in")
+	}
+}
+
+func TestAnOverflowIsNotCopiedIntoEveryNewLog(t *testing.T) {
+	t.Parallel()
+	m := newMemory(1000)
+	wide := ratelimit.Limit{MaxRequests: 1000, Window: time.Minute}
+	m.flood(1000, wide)
+	m.advance(30 * time.Second)
+	m.flood(1000, wide) // in the overflow log
+	m.advance(30 * time.Second)
+	m.flood(1000, wide) // there is room again
+	if n := m.Entries(); n > 2001 {
+		t.Errorf("it holds %d entries for 2000 requests in the last minute", n)
+	}
+}
+
+// The clock is read under the lock, or a request that waited for the lock would be timed before one that did not.
+func TestTheClockIsReadByOneRequestAtATime(t *testing.T) {
+	t.Parallel()
+	var inside atomic.Int32
+	start := time.Now()
+	m := ratelimit.NewMemoryStore(ratelimit.MemoryConfig{MaxKeys: 1, Now: func() time.Time {
+		if inside.Add(1) > 1 {
+			t.Error("two requests read the clock at once")
+		}
+		runtime.Gosched()
+		inside.Add(-1)
+		return start
+	}})
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			decisions := make([]ratelimit.Decision, 1)
+			for range 200 {
+				m.Take(t.Context(), uuid.New(), []ratelimit.Claim{{Key: "k", Limits: []ratelimit.Limit{threePerMinute}, Cost: 1}}, decisions)
+			}
+		})
+	}
+	wait.Wait()
 }
 
 func TestRoomComesBackWhenLogsHaveLeft(t *testing.T) {

@@ -30,38 +30,43 @@ type queue struct {
 	overflow    log
 }
 
-// log returns the log that speaks for key: its own, or the overflow log of those that have none.
-func (s *shard) log(key string, window time.Duration) *log {
+// log returns the log that speaks for key: its own, or where there is no room for one the overflow log. A key that
+// has found room but is not admitted yet has what it left in the overflow log.
+func (s *shard) log(key string, hash uint64, window time.Duration, room int) *log {
 	if l := s.logs[key]; l != nil {
 		return &l.log
 	}
-	if q := s.queue(window); q != nil {
-		return &q.overflow
+	q := s.queue(window)
+	switch {
+	case q == nil:
+		return &log{}
+	case len(s.logs) < room:
+		own := q.overflow.only(overflowID(hash))
+		return &own
 	}
-	return &log{}
+	return &q.overflow
 }
 
-// admit returns the log to which an allowed claim on key is written. It makes one for a key that has none if
-// there is room for another, and cleans up on that occasion.
-func (s *shard) admit(now time.Duration, key string, window time.Duration, room int) *log {
-	s.clean(now)
+// admit returns the log to which an allowed claim on key is written, and whether it is the key's own. It makes one
+// for a key that has none if there is room for another.
+func (s *shard) admit(key string, hash uint64, window time.Duration, room int) (l *log, own bool) {
 	q := s.queue(window)
 	if q == nil {
 		q = &queue{window: window}
 		s.queues = append(s.queues, q)
 	}
-	l := s.logs[key]
+	k := s.logs[key]
 	switch {
-	case l != nil:
-		l.queue.remove(l)
+	case k != nil:
+		k.queue.remove(k)
 	case len(s.logs) < room:
-		l = &keyLog{key: key, log: q.overflow.clone()}
-		s.logs[key] = l
+		k = &keyLog{key: key, log: q.overflow.only(overflowID(hash))}
+		s.logs[key] = k
 	default:
-		return &q.overflow
+		return &q.overflow, false
 	}
-	q.push(l)
-	return &l.log
+	q.push(k)
+	return &k.log, true
 }
 
 // clean forgets logs and queues that hold nothing any more: up to two logs a call and queue, so that the

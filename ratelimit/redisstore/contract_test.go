@@ -19,6 +19,23 @@ func TestContractOnRedis(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Backend { return onRedis(t, server.Client()) })
 }
 
+// A client that is not known to reach one server alone is treated as a Cluster's.
+func TestContractWhereEachKeyIsDecidedByItself(t *testing.T) {
+	server := redistest.Start(t)
+	storetest.Run(t, func(t *testing.T) storetest.Backend { return apart(t, server.Client()) })
+}
+
+func TestModelWhereEachKeyIsDecidedByItself(t *testing.T) {
+	server := redistest.Start(t)
+	storetest.Model(t, func(t *testing.T) storetest.Backend { return apart(t, server.Client()) })
+}
+
+func apart(t *testing.T, client *redis.Client) storetest.Backend {
+	b := onRedis(t, client)
+	b.Store, b.Apart = redisstore.NewAt(struct{ redisstore.Client }{client}, "clock"), true
+	return b
+}
+
 func TestModelOnRedis(t *testing.T) {
 	server := redistest.Start(t)
 	storetest.Model(t, func(t *testing.T) storetest.Backend { return onRedis(t, server.Client()) })

@@ -16,15 +16,18 @@
 //
 // What is given up: an exact log takes 100 to 130 bytes of Redis memory for each request that it remembers.
 // Redis replicates asynchronously, so that a failover can lose the last writes, and with them grant some
-// requests twice. The promise needs every write kept: run with maxmemory-policy noeviction.
+// requests twice. The promise needs every write kept: run with maxmemory-policy noeviction. At its maxmemory
+// Redis still takes the script's writes, because it begins by deleting; leave room above it.
+//
+// It needs Redis 5, or Valkey.
 package redisstore
 
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -51,6 +54,7 @@ type Store struct {
 	prefix   string
 	together bool // all keys are on one server: one script may decide them all
 	take     script
+	refunds  *sync.WaitGroup // those under way in the background; shared with the copies that WithPrefix makes
 }
 
 var _ ratelimit.Store = (*Store)(nil)
@@ -59,13 +63,22 @@ var _ ratelimit.Store = (*Store)(nil)
 // Sentinel, Cluster, Ring.
 //
 // On a single server (a *redis.Client, Sentinel's included) the claims of one request are decided by one
-// script in one round trip. On others, whose keys lie in different slots, they are decided one after the
-// other, a round trip each, and what was taken is refunded when a later one denies. Nothing is ever allowed
-// that should not be; but for the time of those round trips the entries about to be refunded count, and
-// can deny another request of the same key.
+// script in one round trip. On others, whose keys lie in different slots, each claim is decided where its key
+// lies, all at the same time, and if one denies, what the others took is refunded: see takeEach.
+//
+// A Ring is exact as long as its shards stay up: when one goes down, its keys begin anew on another.
 func New(client Client) *Store {
 	_, single := client.(*redis.Client)
-	return &Store{client: client, prefix: DefaultPrefix, together: single, take: newScript(takeSource)}
+	return &Store{
+		client: client, prefix: DefaultPrefix, together: single,
+		take: newScript(takeSource), refunds: new(sync.WaitGroup),
+	}
+}
+
+// Close waits for refunds in the background. It does not close the client.
+func (s *Store) Close() error {
+	s.refunds.Wait()
+	return nil
 }
 
 // WithPrefix returns a copy of the store whose keys begin with prefix instead, percent-escaped as Key does it.
@@ -118,38 +131,6 @@ func (s *Store) takeTogether(ctx context.Context, id uuid.UUID, claims []ratelim
 		return explain(err)
 	}
 	return decode(reply, id, claims, decisions)
-}
-
-// takeEach decides claims one by one, and takes back what it took if one of them denies or fails.
-func (s *Store) takeEach(ctx context.Context, id uuid.UUID, claims []ratelimit.Claim, decisions []ratelimit.Decision) error {
-	for i := range claims {
-		err := s.takeTogether(ctx, id, claims[i:i+1], decisions[i:i+1])
-		if err == nil && decisions[i].Allowed {
-			continue
-		}
-		for j := range claims[:i] {
-			err = errors.Join(err, s.Refund(ctx, claims[j].Key, decisions[j].Ticket))
-		}
-		for j := range claims {
-			if err == nil && j != i {
-				err = s.withhold(ctx, claims[j], decisions[j:j+1])
-			}
-		}
-		return err
-	}
-	return nil
-}
-
-// withhold answers a claim of a request that another claim denies: as it would be alone, but for its cost,
-// and with nothing written.
-func (s *Store) withhold(ctx context.Context, c ratelimit.Claim, decision []ratelimit.Decision) error {
-	look := c
-	look.Cost = 0
-	err := s.takeTogether(ctx, uuid.Nil, []ratelimit.Claim{look}, decision)
-	if decision[0].Allowed && c.Cost > 0 {
-		decision[0].Reason = ratelimit.Withheld
-	}
-	return err
 }
 
 // key returns the Redis key of a log.
@@ -218,6 +199,8 @@ func explain(err error) error {
 		return nil
 	case redis.HasErrorPrefix(err, "MOVED"):
 		return fmt.Errorf("redisstore: the server belongs to a Cluster: connect with redis.NewClusterClient: %w", err)
+	case redis.HasErrorPrefix(err, "CROSSSLOT"):
+		return fmt.Errorf("redisstore: the server is a Cluster of its own: connect with redis.NewClusterClient: %w", err)
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
 		return fmt.Errorf("redisstore: the key of a log holds something else: keep applications apart with WithPrefix: %w", err)
 	}

@@ -173,12 +173,14 @@ func TestAProgramStartsWhileRedisIsDownAndLimitsOnceItIsUp(t *testing.T) {
 func TestAFrozenServerHoldsUpNoDecision(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	lim, err := ratelimit.New(ratelimit.Config{Store: redisstore.New(server.Client()), Timeout: 50 * time.Millisecond})
+	patient := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Hour}) // nobody but us gives up
+	t.Cleanup(func() { patient.Close() })
+	lim, err := ratelimit.New(ratelimit.Config{Store: redisstore.New(patient), Timeout: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server.Freeze()
-	for range 3 { // go-redis alone would wait 5 s for each
+	for range 3 {
 		if d, err := lim.Allow(t.Context(), "k", threePerMinute); err != nil || d.Reason != ratelimit.FailedOpen {
 			t.Errorf("got %+v, %v", d, err)
 		}
@@ -255,6 +257,57 @@ func TestOnAClusterClaimsInDifferentSlotsAreTakenTogetherOrNotAtAll(t *testing.T
 	if !strings.Contains(moved, "NewClusterClient") {
 		t.Errorf("a plain client of a Cluster got %q, want to be told which client to use", moved)
 	}
+}
+
+// The exhausted key's server has said so; that another key's server is down does not make a free pass of it.
+func TestOnAClusterADenialStandsWhateverBecomesOfTheOtherKeys(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	client := cluster.Client()
+	lim, err := ratelimit.New(ratelimit.Config{Store: redisstore.New(client), Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exhausted := claimOn("exhausted")
+	exhausted.Cost = 3
+	lim.AllowAll(t.Context(), exhausted)
+	elsewhere := keyOnAnotherNode(t, client, "rate_limit:exhausted")
+	node, err := client.MasterForKey(t.Context(), "rate_limit:"+elsewhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range cluster.Nodes {
+		if n.Addr() == node.Options().Addr {
+			n.Freeze()
+			defer n.Thaw()
+		}
+	}
+	exhausted.Cost = 1
+	decisions, err := lim.AllowAll(t.Context(), claimOn(elsewhere), exhausted)
+	if err != nil || decisions[1].Reason != ratelimit.Exhausted || decisions[0].Reason != ratelimit.Withheld {
+		t.Errorf("got %+v, %v", decisions, err)
+	}
+}
+
+// keyOnAnotherNode returns the name of a log that does not lie where key does.
+func keyOnAnotherNode(t *testing.T, client *redis.ClusterClient, key string) string {
+	t.Helper()
+	here, err := client.MasterForKey(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		name := fmt.Sprint("k", i)
+		there, err := client.MasterForKey(t.Context(), "rate_limit:"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if there.Options().Addr != here.Options().Addr {
+			return name
+		}
+	}
+	t.Fatal("all keys lie on one node")
+	return ""
 }
 
 func TestOnARingEachKeyLivesOnOneShard(t *testing.T) {

@@ -36,10 +36,11 @@ local function expire(claim)
 end
 
 -- Drops what need not be kept. An entry ahead of now (the clock stepped back) counts as made now:
--- it was made before now whatever the clock said, and so no key stays shut longer than one window after the step.
+-- it was made before now whatever the clock said, and so no key stays shut longer than one window after the first
+-- claim that follows the step.
 local function settle(claim)
   redis.call('ZREMRANGEBYSCORE', claim.key, '-inf', micros(now - claim.kept))
-  local ahead = redis.call('ZRANGE', claim.key, '(' .. micros(now), '+inf', 'BYSCORE')
+  local ahead = redis.call('ZRANGEBYSCORE', claim.key, '(' .. micros(now), '+inf')
   for _, member in ipairs(ahead) do
     redis.call('ZADD', claim.key, micros(now), member)
   end

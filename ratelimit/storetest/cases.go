@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"math"
 	"time"
 
 	"github.com/sashlimit/sash/ratelimit"
@@ -100,6 +101,16 @@ var cases = []Case{
 			{Cost: 4, Limit: 1, Remaining: 3, Reason: ratelimit.TooCostly},
 			{Cost: 1, Allowed: true, Limit: 1, Remaining: 2, ResetAfter: minute},
 			{Cost: 4, Limit: 1, Remaining: 2, ResetAfter: minute, Reason: ratelimit.TooCostly},
+		},
+	},
+	{
+		Name:   "no cost is so large that it fits by overflowing",
+		Limits: []ratelimit.Limit{per(minute, 3)},
+		Steps: []Step{
+			{Cost: 1, Allowed: true, Remaining: 2, ResetAfter: minute},
+			{Cost: math.MaxInt, Remaining: 2, ResetAfter: minute, Reason: ratelimit.TooCostly},
+			{Cost: math.MaxInt - 1, Remaining: 2, ResetAfter: minute, Reason: ratelimit.TooCostly},
+			{Cost: 2, Allowed: true, ResetAfter: minute},
 		},
 	},
 	{

@@ -32,6 +32,10 @@ type Backend struct {
 
 	// Repeatable says that the store recognises a Take that was sent twice.
 	Repeatable bool
+
+	// Apart says that the store decides each claim of a request by itself, and then takes back what should not
+	// have been taken. Of a claim that was withheld it may name another of several limits with as much left.
+	Apart bool
 }
 
 // Run holds the store that open returns, a new one each time, to every case of the contract.
