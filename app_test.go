@@ -17,6 +17,7 @@ import (
 	"github.com/sashlimit/sash/ginmw"
 	"github.com/sashlimit/sash/internal/redistest"
 	"github.com/sashlimit/sash/ratelimit"
+	"github.com/sashlimit/sash/ratelimit/headers"
 	"github.com/sashlimit/sash/ratelimit/redisstore"
 	"github.com/sashlimit/sash/stdmw"
 )
@@ -29,6 +30,12 @@ type app struct {
 	vars    map[string]any
 	denied  func(http.ResponseWriter, ratelimit.Decision)
 	failed  func(http.ResponseWriter, error)
+
+	skip       string
+	dialect    headers.Dialect
+	showDryRun bool
+	observe    func(rule string, d ratelimit.Decision)
+	respond    http.HandlerFunc // in the place of the echo
 
 	adapter func(*app) router
 	router  router
@@ -91,6 +98,10 @@ func (a *app) handle(method, path string, rules ...sash.Rule) {
 
 func (a *app) echo(w http.ResponseWriter, r *http.Request) {
 	a.handled++
+	if a.respond != nil {
+		a.respond(w, r)
+		return
+	}
 	io.Copy(w, r.Body)
 }
 
@@ -102,7 +113,12 @@ type ginRouter struct {
 
 func newGinRouter(a *app) router {
 	gin.SetMode(gin.TestMode)
-	r := ginRouter{Engine: gin.New(), app: a, limit: ginmw.Decorator{Limiter: a.limiter, TrustedProxies: a.trusted}}
+	r := ginRouter{Engine: gin.New(), app: a, limit: ginmw.Decorator{
+		Limiter: a.limiter, TrustedProxies: a.trusted, Skip: a.skip, Headers: a.dialect, ShowDryRun: a.showDryRun,
+	}}
+	if a.observe != nil {
+		r.limit.Observe = func(_ *gin.Context, rule string, d ratelimit.Decision) { a.observe(rule, d) }
+	}
 	if a.denied != nil {
 		r.limit.Denied = func(c *gin.Context, d ratelimit.Decision) { a.denied(c.Writer, d) }
 	}
@@ -129,7 +145,12 @@ type stdRouter struct {
 }
 
 func newStdRouter(a *app) router {
-	r := stdRouter{ServeMux: http.NewServeMux(), app: a, limit: stdmw.Decorator{Limiter: a.limiter, TrustedProxies: a.trusted}}
+	r := stdRouter{ServeMux: http.NewServeMux(), app: a, limit: stdmw.Decorator{
+		Limiter: a.limiter, TrustedProxies: a.trusted, Skip: a.skip, Headers: a.dialect, ShowDryRun: a.showDryRun,
+	}}
+	if a.observe != nil {
+		r.limit.Observe = func(_ *http.Request, rule string, d ratelimit.Decision) { a.observe(rule, d) }
+	}
 	if a.denied != nil {
 		r.limit.Denied = func(w http.ResponseWriter, _ *http.Request, d ratelimit.Decision) { a.denied(w, d) }
 	}

@@ -3,151 +3,155 @@ package sash
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"slices"
 
 	"github.com/sashlimit/sash/keyexpr"
 	"github.com/sashlimit/sash/ratelimit"
+	"github.com/sashlimit/sash/ratelimit/headers"
 )
 
 // Options are what an adapter's Decorator says about its requests.
 type Options struct {
-	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed; none by default
-	MaxBodyBytes   int64          // what a key may read of a body; 0 means keyexpr.DefaultMaxBodyBytes
-	Vars           bool           // the adapter hands over application values
+	TrustedProxies []netip.Prefix  // whose X-Forwarded-For is believed; none by default
+	MaxBodyBytes   int64           // what expressions may read of a body; 0 means keyexpr.DefaultMaxBodyBytes
+	Vars           bool            // the adapter hands over application values
+	Skip           string          // a condition: a request for which it is true is no rule's concern
+	Dialect        headers.Dialect // of the header fields
+	ShowDryRun     bool            // tell what dry runs would have said in a header field of its own
 }
 
-// Aspect is the rules of one handler, checked and compiled. It is safe for concurrent use.
-type Aspect struct {
-	limiter *ratelimit.Limiter
-	rules   []rule
-	policy  string // the RateLimit-Policy field, which is the same for every request
+// config is what the options mean for expressions.
+func (o Options) config() (keyexpr.Config, error) {
+	for _, p := range o.TrustedProxies {
+		if !p.IsValid() {
+			return keyexpr.Config{}, errors.New("a prefix in TrustedProxies is invalid, and nobody would be trusted by it: use netip.MustParsePrefix")
+		}
+	}
+	return keyexpr.Config{
+		ClientIP:     newClientIPResolver(o.TrustedProxies),
+		MaxBodyBytes: o.MaxBodyBytes,
+		Vars:         o.Vars,
+	}, nil
 }
 
-// rule is a Rule with all that can be known before a request comes.
+// rule is a Rule with all that can be known before a request comes. The programs of what it does not declare
+// are nil.
 type rule struct {
 	Rule
-	key      *keyexpr.Program
-	name     string   // logName
-	policies []policy // one for each of Limits
+	name    string // logName
+	key     *keyexpr.Program
+	plans   *plans
+	when    *keyexpr.Condition
+	cost    *keyexpr.Cost
+	countIf *keyexpr.Condition
+	resetIf *keyexpr.Condition
 }
 
 // Compile checks rules, and returns what an adapter needs to apply them, or an error that names every fault.
 func Compile(limiter *ratelimit.Limiter, options Options, rules ...Rule) (*Aspect, error) {
+	config, err := options.config()
+	if err != nil {
+		return nil, fmt.Errorf("sash: %w", err)
+	}
+	return compile(limiter, options, config, rules)
+}
+
+// compile is Compile for any surroundings of the expressions.
+func compile(limiter *ratelimit.Limiter, options Options, config keyexpr.Config, rules []Rule) (*Aspect, error) {
 	if limiter == nil {
-		return nil, errors.New("sash: the Decorator has no Limiter: make one with ratelimit.New")
+		return nil, errors.New("sash: there is no Limiter: make one with ratelimit.New")
 	}
 	if len(rules) == 0 {
 		return nil, errors.New("sash: no rule is given, and the handler would be unlimited")
 	}
-	for _, p := range options.TrustedProxies {
-		if !p.IsValid() {
-			return nil, errors.New("sash: a prefix in TrustedProxies is invalid, and nobody would be trusted by it: use netip.MustParsePrefix")
-		}
-	}
-	config := keyexpr.Config{
-		ClientIP:     newClientIPResolver(options.TrustedProxies),
-		MaxBodyBytes: options.MaxBodyBytes,
-		Vars:         options.Vars,
-	}
-	a := &Aspect{limiter: limiter}
+	a := &Aspect{limiter: limiter, dialect: options.Dialect, showDryRun: options.ShowDryRun}
 	var faults []error
-	for i, declared := range rules {
-		r, err := compile(declared, config)
-		if err == nil && a.has(r.label()) {
-			err = errors.New("another rule of this handler has the same name, and headers could not tell them apart: give it a Name of its own")
+	if options.Skip != "" {
+		var err error
+		if a.skip, err = keyexpr.CompileCondition(options.Skip, config); err != nil {
+			faults = append(faults, fmt.Errorf("sash: Skip: %w", err))
 		}
-		if err == nil && r.Name != "" {
-			err = limiter.Declare(r.Name, r.Limits...)
-		}
-		if err != nil {
-			faults = append(faults, fmt.Errorf("sash: rule %d, %q: %w", i+1, declared.label(), err))
-			continue
-		}
-		a.rules = append(a.rules, r)
 	}
-	a.policy = policyField(a.rules)
+	for i, declared := range rules {
+		if err := a.add(declared, config); err != nil {
+			faults = append(faults, fmt.Errorf("sash: rule %d, %q: %w", i+1, declared.label(), err))
+		}
+	}
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
+	}
+	if err := a.declare(); err != nil {
+		return nil, fmt.Errorf("sash: %w", err)
 	}
 	return a, nil
 }
 
-func compile(declared Rule, config keyexpr.Config) (rule, error) {
+// add checks one more rule of the handler.
+func (a *Aspect) add(declared Rule, config keyexpr.Config) error {
+	r, err := compileRule(declared, config)
+	if err != nil {
+		return err
+	}
+	for _, other := range a.rules {
+		if name := other.sharesPolicy(&r); name != "" {
+			return fmt.Errorf("another rule of this handler has a policy named %q as well, and headers could not tell them apart: give it a Name of its own", name)
+		}
+	}
+	a.rules = append(a.rules, r)
+	a.watches = a.watches || r.countIf != nil || r.resetIf != nil
+	return nil
+}
+
+// sharesPolicy returns the name of a policy that both rules have and a response would show.
+func (r *rule) sharesPolicy(other *rule) string {
+	if r.DryRun != other.DryRun {
+		return ""
+	}
+	for _, name := range r.plans.policyNames() {
+		if slices.Contains(other.plans.policyNames(), name) {
+			return name
+		}
+	}
+	return ""
+}
+
+func compileRule(declared Rule, config keyexpr.Config) (rule, error) {
 	declared.Limits = slices.Clone(declared.Limits)
-	program, err := keyexpr.Compile(declared.KeyExpr, config)
-	if err := errors.Join(declared.checkName(), declared.checkLimits(), err); err != nil {
-		return rule{}, err
-	}
-	return rule{declared, program, declared.logName(), policies(declared)}, nil
-}
-
-func (a *Aspect) has(label string) bool {
-	return slices.ContainsFunc(a.rules, func(r rule) bool { return r.label() == label })
-}
-
-// claim is what the rule claims for one request.
-func (r *rule) claim(src keyexpr.Source) (ratelimit.Claim, error) {
-	var space [4]string
-	parts, err := r.key.Key(src, space[:0])
-	if err != nil {
-		return ratelimit.Claim{}, err
-	}
-	key := ratelimit.Key(r.nameOn(src.Route()), parts...)
-	return ratelimit.Claim{Key: key, Limits: r.Limits, Cost: 1}, nil
-}
-
-// nameOn is the rule part of a key on a route.
-func (r *rule) nameOn(route string) string {
-	if r.Name != "" || route == "" {
-		return r.name
-	}
-	return route + "-" + r.name
-}
-
-// Verdict is the outcome of the rules for one request.
-type Verdict struct {
-	// Decision is the one that binds: of several rules' the tightest. It is zero if Err is not nil.
-	ratelimit.Decision
-
-	// Violated are the names of the policies that deny, in the order of their declaration.
-	Violated []string
-
-	// Err tells why there is no Decision: a *keyexpr.KeyError if the request has no key. See Status.
-	Err error
-}
-
-// Check decides one request under all rules together, at one round trip, and sets the header fields of its
-// response: RateLimit and RateLimit-Policy, and on a denial Retry-After and Cache-Control. The request may
-// go on if Err is nil and it is Allowed; else it is to be answered, for example by Answer.
-func (a *Aspect) Check(header http.Header, src keyexpr.Source) Verdict {
-	claims := make([]ratelimit.Claim, len(a.rules))
-	for i := range a.rules {
-		claim, err := a.rules[i].claim(src)
-		if err != nil {
-			return Verdict{Err: err}
+	r := rule{Rule: declared, name: declared.logName()}
+	var faults []error
+	note := func(field string, err error) {
+		if err != nil && field != "" {
+			err = fmt.Errorf("%s: %w", field, err)
 		}
-		claims[i] = claim
+		faults = append(faults, err)
 	}
-	decisions, err := a.limiter.AllowAll(src.Request().Context(), claims...)
-	if err != nil {
-		return Verdict{Err: err}
+	note("", declared.checkName())
+	var err error
+	r.key, err = keyexpr.Compile(declared.KeyExpr, config)
+	note("", err)
+	if err := declared.checkLimits(); err != nil {
+		note("", err)
+	} else if declared.checkName() == nil {
+		r.plans, err = newPlans(declared, config)
+		note("", err)
 	}
-	v := a.verdict(decisions)
-	a.setFields(header, v, decisions)
-	return v
-}
-
-func (a *Aspect) verdict(decisions []ratelimit.Decision) Verdict {
-	v := Verdict{Decision: decisions[0]}
-	for i, d := range decisions {
-		if d.Binds(v.Decision) {
-			v.Decision = d
-		}
-		if !d.Allowed {
-			v.Violated = append(v.Violated, a.rules[i].policy(d.Limit).name)
-		}
+	if declared.When != "" {
+		r.when, err = keyexpr.CompileCondition(declared.When, config)
+		note("When", err)
 	}
-	return v
+	if declared.Cost != "" {
+		r.cost, err = keyexpr.CompileCost(declared.Cost, config)
+		note("Cost", err)
+	}
+	config.Response = true
+	if declared.CountIf != "" {
+		r.countIf, err = keyexpr.CompileCondition(declared.CountIf, config)
+		note("CountIf", err)
+	}
+	if declared.ResetIf != "" {
+		r.resetIf, err = keyexpr.CompileCondition(declared.ResetIf, config)
+		note("ResetIf", err)
+	}
+	return r, errors.Join(faults...)
 }

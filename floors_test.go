@@ -18,10 +18,11 @@ var mayImport = map[string][]string{
 	"/ratelimit/redisstore": {"/ratelimit"},
 	"/ratelimit/storetest":  {"/ratelimit"},
 	"/ratelimit/oracle":     {},
-	"":                      {"/ratelimit", "/keyexpr"},
-	"/ginmw":                {"", "/ratelimit", "/keyexpr"},
-	"/stdmw":                {"", "/ratelimit", "/keyexpr"},
-	"/example/sendcode":     {"", "/ratelimit", "/ratelimit/redisstore", "/keyexpr", "/ginmw", "/stdmw"},
+	"/ratelimit/headers":    {"/ratelimit"},
+	"":                      {"/ratelimit", "/ratelimit/headers", "/keyexpr"},
+	"/ginmw":                {"", "/ratelimit", "/ratelimit/headers", "/keyexpr"},
+	"/stdmw":                {"", "/ratelimit", "/ratelimit/headers", "/keyexpr"},
+	"/example/sendcode":     {"", "/ratelimit", "/ratelimit/headers", "/ratelimit/redisstore", "/keyexpr", "/ginmw", "/stdmw"},
 	"/internal/redistest":   {},
 }
 
@@ -31,8 +32,9 @@ var mayRequire = map[string][]string{
 	"/ratelimit/oracle":     {},
 	"/keyexpr":              {"github.com/expr-lang/expr", "golang.org/x/text"},
 	"/ratelimit/redisstore": {"github.com/google/uuid", "github.com/redis/go-redis", "github.com/cespare/xxhash", "go.uber.org/atomic", "golang.org/x/sys"},
-	"":                      {"github.com/google/uuid", "github.com/expr-lang/expr", "golang.org/x/text"},
-	"/stdmw":                {"github.com/google/uuid", "github.com/expr-lang/expr", "golang.org/x/text"},
+	"/ratelimit/headers":    {"github.com/google/uuid", "github.com/dunglas/httpsfv"},
+	"":                      {"github.com/google/uuid", "github.com/expr-lang/expr", "golang.org/x/text", "github.com/dunglas/httpsfv"},
+	"/stdmw":                {"github.com/google/uuid", "github.com/expr-lang/expr", "golang.org/x/text", "github.com/dunglas/httpsfv", "github.com/felixge/httpsnoop"},
 }
 
 func TestImportsGoDownOnly(t *testing.T) {

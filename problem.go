@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/sashlimit/sash/keyexpr"
 	"github.com/sashlimit/sash/ratelimit"
@@ -27,8 +28,20 @@ type problem struct {
 
 // Answer writes the answer to a request that may not go on, as a problem document: 429 for a denial, else
 // what Status says. Nothing of the request is repeated in it, and no error text of the server's.
-func (v Verdict) Answer(w http.ResponseWriter) {
-	p := v.problem()
+func (v Verdict) Answer(w http.ResponseWriter) { v.problem().write(w) }
+
+// WriteError answers for a typed handler that returned err: with the status that err, or one that it wraps, tells by
+// a method StatusCode() int, else with 500. The text of the error is not the client's to read, and is not written.
+func WriteError(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	var coded interface{ StatusCode() int }
+	if errors.As(err, &coded) && http.StatusText(coded.StatusCode()) != "" {
+		status = coded.StatusCode()
+	}
+	problem{Title: http.StatusText(status), Status: status}.write(w)
+}
+
+func (p problem) write(w http.ResponseWriter) {
 	body, err := json.Marshal(p)
 	if err != nil { // strings and an int: it cannot be
 		http.Error(w, p.Title, p.Status)
@@ -41,17 +54,32 @@ func (v Verdict) Answer(w http.ResponseWriter) {
 	w.Write(body) // an error is the client's hanging up
 }
 
-// Status is the HTTP status for a Verdict's Err: 413 for a body over the cap, 400 for any other request that
-// has no key, 503 if the Limiter is closed.
+// Status is the HTTP status for an error that an adapter's Failed gets: 413 for a body over the cap, 400 for any
+// other request that has no key, or is not what a typed handler takes, and 503 if the server is at fault: the
+// Limiter is closed, or LimitsFunc has failed.
 func Status(err error) int {
-	keyError, ok := errors.AsType[*keyexpr.KeyError](err)
+	keyError, noKey := errors.AsType[*keyexpr.KeyError](err)
+	_, unbound := errors.AsType[*BindError](err)
+	_, cut := errors.AsType[*http.MaxBytesError](err)
 	switch {
-	case ok && keyError.Problem == keyexpr.TooLarge:
+	case noKey && keyError.Problem == keyexpr.TooLarge, unbound && cut:
 		return http.StatusRequestEntityTooLarge
-	case ok:
+	case noKey, unbound:
 		return http.StatusBadRequest
 	}
 	return http.StatusServiceUnavailable
+}
+
+// Detail is one sentence about such an error that is fit for the client, "" if it is none of the client's business.
+// It never repeats what the client has sent.
+func Detail(err error) string {
+	if keyError, ok := errors.AsType[*keyexpr.KeyError](err); ok {
+		return keyError.Detail()
+	}
+	if _, ok := errors.AsType[*BindError](err); ok {
+		return "The request is not what this handler takes."
+	}
+	return ""
 }
 
 func (v Verdict) problem() problem {
@@ -64,11 +92,9 @@ func (v Verdict) problem() problem {
 			Violated: v.Violated,
 		}
 	}
-	p := problem{Status: Status(v.Err)}
+	p := problem{Status: Status(v.Err), Detail: Detail(v.Err)}
 	p.Title = http.StatusText(p.Status)
-	if keyError, ok := errors.AsType[*keyexpr.KeyError](v.Err); ok {
-		p.Detail = keyError.Detail()
-	} else {
+	if p.Status == http.StatusServiceUnavailable {
 		p.Type, p.Title = typeReducedCapacity, "Request cannot be satisfied due to temporary server capacity constraints"
 	}
 	return p
@@ -79,7 +105,7 @@ func (v Verdict) detail() string {
 	if v.Reason == ratelimit.TooCostly {
 		return "The request costs more than the quota, and will never be allowed."
 	}
-	wait := seconds(v.RetryAfter)
+	wait := int64((v.RetryAfter + time.Second - 1) / time.Second) // as Retry-After says it
 	if wait == 1 {
 		return "Try again in 1 second."
 	}

@@ -160,16 +160,16 @@ func TestSeveralRulesAreTakenTogetherOrNotAtAll(t *testing.T) {
 			sash.Rule{Name: "login-ip", KeyExpr: "ip", Limits: []ratelimit.Limit{{MaxRequests: 1, Window: time.Hour}, {MaxRequests: 9, Window: 24 * time.Hour}}})
 
 		got := app.post(t, "/login", `{"user":"bob"}`, from("192.0.2.1:1"))
-		got.wants(t, 200, `"login-user";r=2;t=3600, "login-ip-3600s";r=0;t=3600`)
-		if policy, want := got.header.Get("RateLimit-Policy"), `"login-user";q=3;w=3600, "login-ip-3600s";q=1;w=3600, "login-ip-86400s";q=9;w=86400`; policy != want {
+		got.wants(t, 200, `"login-ip-3600s";r=0;t=3600, "login-user";r=2;t=3600`)
+		if policy, want := got.header.Get("RateLimit-Policy"), `"login-ip-3600s";q=1;w=3600, "login-user";q=3;w=3600, "login-ip-86400s";q=9;w=86400`; policy != want {
 			t.Errorf("RateLimit-Policy: %s, want %s", policy, want)
 		}
 		denied := app.post(t, "/login", `{"user":"bob"}`, from("192.0.2.1:1"))
-		denied.wants(t, 429, `"login-user";r=2;t=3600, "login-ip-3600s";r=0;t=3600`)
+		denied.wants(t, 429, `"login-ip-3600s";r=0;t=3600, "login-user";r=2;t=3600`)
 		if violated := fmt.Sprint(denied.problem(t)["violated-policies"]); violated != "[login-ip-3600s]" {
 			t.Errorf("violated: %s, want the address's policy alone", violated)
 		}
-		app.post(t, "/login", `{"user":"bob"}`, from("192.0.2.2:1")).wants(t, 200, `"login-user";r=1`) // the denied one cost bob nothing
+		app.post(t, "/login", `{"user":"bob"}`, from("192.0.2.2:1")).wants(t, 200, `"login-user";r=1;`) // the denied one cost bob nothing
 	})
 }
 
@@ -267,7 +267,7 @@ func TestAWrongDeclarationFailsWhileTheServerIsBeingWired(t *testing.T) {
 		{"no limits", []sash.Rule{{KeyExpr: "ip"}}, []string{"the key would be unlimited"}},
 		{"everything at once", []sash.Rule{{Name: "é", KeyExpr: "nosuch"}}, []string{"printable ASCII", "nosuch", "unlimited"}},
 		{"both of two rules", []sash.Rule{{Name: "a", KeyExpr: "nosuch", Limits: hour}, {Name: "b", KeyExpr: "ip"}}, []string{`rule 1, "a"`, `rule 2, "b"`}},
-		{"two rules of one name", []sash.Rule{{Name: "a", KeyExpr: "ip", Limits: hour}, {Name: "a", KeyExpr: "route", Limits: hour}}, []string{"another rule of this handler has the same name"}},
+		{"two rules of one name", []sash.Rule{{Name: "a", KeyExpr: "ip", Limits: hour}, {Name: "a", KeyExpr: "route", Limits: hour}}, []string{`another rule of this handler has a policy named "a"`}},
 		{"a name that no header carries", []sash.Rule{{Name: "a\nb", KeyExpr: "ip", Limits: hour}}, []string{"printable ASCII"}},
 		{"an expression that no header carries", []sash.Rule{{KeyExpr: `"é"`, Limits: hour}}, []string{"give it a Name"}},
 		{"two limits of one window", []sash.Rule{{KeyExpr: "ip", Limits: append(hour, hour...)}}, []string{"only the smaller could ever bind"}},
@@ -277,7 +277,7 @@ func TestAWrongDeclarationFailsWhileTheServerIsBeingWired(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lim.Declare("taken", ratelimit.Limit{MaxRequests: 2, Window: time.Hour})
+		lim.Declare(nil, ratelimit.Declaration{Name: "taken", Limits: []ratelimit.Limit{{MaxRequests: 2, Window: time.Hour}}})
 		_, ginErr := ginmw.Decorator{Limiter: lim}.Compile(test.rules...)
 		_, stdErr := stdmw.Decorator{Limiter: lim}.Compile(test.rules...)
 		for _, want := range test.want {

@@ -9,6 +9,7 @@
 package ginmw
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 	"time"
@@ -16,7 +17,9 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sashlimit/sash"
+	"github.com/sashlimit/sash/keyexpr"
 	"github.com/sashlimit/sash/ratelimit"
+	"github.com/sashlimit/sash/ratelimit/headers"
 )
 
 // Decorator binds a Limiter to Gin. Only the Limiter is required.
@@ -32,7 +35,24 @@ type Decorator struct {
 	// 0 means 64 KiB.
 	MaxBodyBytes int64
 
-	// Denied answers a denied request. Its header fields are already set, and the chain is aborted.
+	// Skip is a condition, an expression: a request for which it is true is no rule's concern. "" means none.
+	Skip string
+
+	// Headers is the dialect in which responses tell what is left; the draft's by default.
+	Headers headers.Dialect
+
+	// ShowDryRun adds a field RateLimit-Dry-Run, in the form of RateLimit, with what dry runs would have said.
+	ShowDryRun bool
+
+	// HandleContext is for applications that call Gin's HandleContext: a request that enters the chain again is not
+	// counted again by the same middleware. It costs a request two allocations.
+	HandleContext bool
+
+	// Observe is told what every rule that applies says of a request, dry runs among them: for metrics.
+	Observe func(c *gin.Context, rule string, d ratelimit.Decision)
+
+	// Denied answers a denied request, with a status of its own. Its header fields are already set, and the chain is
+	// aborted.
 	// nil answers with 429 and a problem document.
 	Denied func(*gin.Context, ratelimit.Decision)
 
@@ -59,29 +79,76 @@ func (d Decorator) Limit(rules ...sash.Rule) gin.HandlerFunc {
 
 // Compile is Limit, with an error where Limit panics.
 func (d Decorator) Compile(rules ...sash.Rule) (gin.HandlerFunc, error) {
-	aspect, err := sash.Compile(d.Limiter, sash.Options{
-		TrustedProxies: d.TrustedProxies,
-		MaxBodyBytes:   d.MaxBodyBytes,
-		Vars:           true,
-	}, rules...)
+	aspect, err := sash.Compile(d.Limiter, d.options(), rules...)
 	if err != nil {
 		return nil, err
 	}
 	return func(c *gin.Context) {
-		verdict := aspect.Check(c.Writer.Header(), source{c})
-		if verdict.Err == nil && verdict.Allowed {
+		if d.HandleContext && decidedBefore(c, aspect) {
 			return
 		}
-		c.Abort()
-		switch {
-		case verdict.Err != nil && d.Failed != nil:
-			d.Failed(c, verdict.Err)
-		case verdict.Err == nil && d.Denied != nil:
-			d.Denied(c, verdict.Decision)
-		default:
-			verdict.Answer(c.Writer)
+		src := source{c}
+		verdict, goesOn := d.check(c, aspect, src)
+		if goesOn && aspect.Watches() {
+			watch(c, aspect, verdict, src)
 		}
 	}, nil
+}
+
+// Rules lists every rule that was declared on the Decorator's Limiter.
+func (d Decorator) Rules() []ratelimit.Declaration { return d.Limiter.Rules() }
+
+func (d Decorator) options() sash.Options {
+	return sash.Options{
+		TrustedProxies: d.TrustedProxies,
+		MaxBodyBytes:   d.MaxBodyBytes,
+		Vars:           true,
+		Skip:           d.Skip,
+		Dialect:        d.Headers,
+		ShowDryRun:     d.ShowDryRun,
+	}
+}
+
+// check decides a request, and answers it if it may not go on.
+func (d Decorator) check(c *gin.Context, aspect *sash.Aspect, src keyexpr.Source) (verdict sash.Verdict, goesOn bool) {
+	verdict = aspect.Check(c.Writer.Header(), src)
+	if d.Observe != nil {
+		for _, o := range verdict.Outcomes {
+			d.Observe(c, o.Rule, o.Decision)
+		}
+	}
+	if verdict.Err == nil && verdict.Allowed {
+		return verdict, true
+	}
+	c.Abort()
+	switch {
+	case verdict.Err != nil && d.Failed != nil:
+		d.Failed(c, verdict.Err)
+	case verdict.Err == nil && d.Denied != nil:
+		d.Denied(c, verdict.Decision)
+	default:
+		verdict.Answer(c.Writer)
+	}
+	return verdict, false
+}
+
+// watch runs the rest of the chain, and lets the rules see its response.
+func watch(c *gin.Context, aspect *sash.Aspect, verdict sash.Verdict, src keyexpr.Source) {
+	status := http.StatusInternalServerError // what a panic will become
+	defer func() { aspect.After(verdict, sash.WithResponse(src, status, c.Writer.Header())) }()
+	c.Next()
+	status = c.Writer.Status()
+}
+
+// decidedBefore reports whether the aspect has already decided this request, and marks it. HandleContext forgets the
+// context's keys; the request's own context is all that stays.
+func decidedBefore(c *gin.Context, aspect *sash.Aspect) bool {
+	ctx := c.Request.Context()
+	if ctx.Value(aspect) != nil {
+		return true
+	}
+	c.Request = c.Request.WithContext(context.WithValue(ctx, aspect, true))
+	return false
 }
 
 // source is a request as Gin knows it. vars are the context's keys.

@@ -1,6 +1,7 @@
 package ginmw_test
 
 import (
+	"context"
 	"fmt"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/gin-gonic/gin/binding"
 
+	"github.com/sashlimit/sash"
 	"github.com/sashlimit/sash/ginmw"
 	"github.com/sashlimit/sash/ratelimit"
 )
@@ -128,6 +130,90 @@ func TestOneLimitOnAGroupIsALimitForEachOfItsRoutes(t *testing.T) {
 	for i, path := range []string{"/api/a", "/api/b", "/api/a"} {
 		if got, want := post(r, path, "").Code, []int{200, 200, 429}[i]; got != want {
 			t.Errorf("%s: status %d, want %d", path, got, want)
+		}
+	}
+}
+
+func TestARequestThatEntersTheChainAgainIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := ginmw.Decorator{Limiter: lim, HandleContext: true}
+	r := gin.New()
+	r.Use(limit.Limit(sash.Rule{Name: "all", KeyExpr: "ip", Limits: []ratelimit.Limit{{MaxRequests: 9, Window: time.Hour}}}))
+	r.POST("/new", func(c *gin.Context) { c.String(200, "new") })
+	r.POST("/old", func(c *gin.Context) {
+		c.Request.URL.Path = "/new"
+		r.HandleContext(c)
+	})
+	w := post(r, "/old", "")
+	if got := w.Header().Get("RateLimit"); got != `"all";r=8;t=3600` || w.Body.String() != "new" {
+		t.Errorf("RateLimit: %s, body %s", got, w.Body)
+	}
+	if got := post(r, "/new", "").Header().Get("RateLimit"); got != `"all";r=7;t=3600` {
+		t.Errorf("the next request: %s", got)
+	}
+}
+
+type sendRequest struct {
+	Email string `json:"email" form:"email" binding:"required"`
+}
+
+type sendReply struct {
+	Sent string `json:"sent"`
+}
+
+type teapot struct{}
+
+func (teapot) Error() string   { return "secret" }
+func (teapot) StatusCode() int { return 418 }
+
+func sendTo(_ context.Context, in sendRequest) (sendReply, error) {
+	if in.Email == "teapot" {
+		return sendReply{}, teapot{}
+	}
+	return sendReply{in.Email}, nil
+}
+
+func ExampleHandle() {
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer lim.Close()
+	limit := ginmw.Decorator{Limiter: lim}
+	r := gin.New()
+	r.POST("/send/code", ginmw.Handle(limit, sendTo, sash.SlidingWindowLimit("email", time.Minute, 1)))
+	for range 2 {
+		w := post(r, "/send/code", `{"EMAIL":"a@example.com"}`) // as encoding/json takes it
+		fmt.Println(w.Code, w.Body.String()[:8])
+	}
+	// Output:
+	// 200 {"sent":
+	// 429 {"type":
+}
+
+func TestATypedHandlerAnswersForWhatItCannotTake(t *testing.T) {
+	t.Parallel()
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := gin.New()
+	r.POST("/", ginmw.Handle(ginmw.Decorator{Limiter: lim, MaxBodyBytes: 100}, sendTo,
+		sash.Rule{Name: "r", KeyExpr: "email", Limits: []ratelimit.Limit{{MaxRequests: 1, Window: time.Hour}}, CountIf: "response.status < 400"}))
+	for _, test := range []struct {
+		body   string
+		status int
+	}{
+		{`{"email":"teapot"}`, 418}, {`{"email":"teapot"}`, 418}, // not counted
+		{`{"email":"a"}`, 200}, {`{"email":"a"}`, 429},
+		{`{}`, 400}, {`no JSON`, 400}, {`{"email":"` + strings.Repeat("x", 100) + `"}`, 413},
+	} {
+		if w := post(r, "/", test.body); w.Code != test.status || strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("%.30s: %d %s, want %d", test.body, w.Code, w.Body, test.status)
 		}
 	}
 }

@@ -1,76 +1,74 @@
 package keyexpr
 
 import (
-	"errors"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/checker"
 	"github.com/expr-lang/expr/compiler"
 	"github.com/expr-lang/expr/conf"
-	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/optimizer"
 	"github.com/expr-lang/expr/parser"
+	"github.com/expr-lang/expr/vm"
 )
 
-// Compile checks an expression as far as it can be without a request, and makes
-// a program of it. The error is a *[CompileError].
-//
-// An expression that reads nothing, "global" for example, is evaluated here.
-func Compile(expression string, config Config) (program *Program, err error) {
+// compile fills c with what r says: all that a kind has in common with the others.
+func (c *compiled) compile(r *resolver) (fault *CompileError) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			program, err = nil, &CompileError{Expression: expression, Message: "the key expression cannot be compiled"}
+			fault = &CompileError{Expression: r.expression, Message: "the " + r.kind.words().noun + " cannot be compiled"}
 		}
 	}()
-	if config.MaxBodyBytes < 0 {
-		return nil, &CompileError{Expression: expression, Message: "keyexpr.Config.MaxBodyBytes is negative"}
+	if r.config.MaxBodyBytes < 0 {
+		return &CompileError{Expression: r.expression, Message: "keyexpr.Config.MaxBodyBytes is negative"}
 	}
-	if fault := checkSource(expression); fault != nil {
-		return nil, fault
+	if fault := checkSource(r.expression, r.kind, r.config.NoRequest); fault != nil {
+		return fault
 	}
-	p, fault := compile(expression, config)
-	if fault != nil {
-		return nil, fault
-	}
-	return p, nil
+	c.kind, c.expression, c.noRequest = r.kind, r.expression, r.config.NoRequest
+	c.maxBodyBytes = r.config.maxBodyBytes()
+	return c.build(r)
 }
 
-// compile does what expr.Compile does, in its order. We stand between the steps
+// build does what expr.Compile does, in its order. We stand between the steps
 // because a resolver must see the tree from the top, and once: a patcher of that
 // package sees every name before it can know whether a member follows.
-func compile(expression string, config Config) (*Program, *CompileError) {
-	language := newLanguage()
-	tree, err := parser.ParseWithConfig(expression, language)
+//
+// The types are checked twice. First every read has the type that it has unless
+// it is nil, so that a fault shows here. What is then compiled knows no type of
+// a read, for it must bear nil.
+func (c *compiled) build(r *resolver) *CompileError {
+	r.language = newLanguage()
+	tree, err := parser.ParseWithConfig(nameArgument(r.expression), r.language)
 	if err != nil {
-		return nil, translate(expression, err)
+		return r.translate(err)
 	}
-	r := &resolver{expression: expression, config: config}
 	if r.resolve(&tree.Node); r.err != nil {
-		return nil, r.err
+		return r.err
 	}
-	if _, err := checker.Check(tree, language); err != nil {
-		return nil, translate(expression, err)
+	c.reads = r.reads
+	ast.Walk(&tree.Node, typer{r.reads, true})
+	if _, err := checker.Check(tree, r.language); err != nil {
+		return r.translate(err)
 	}
-	if r.checkKey(tree.Node); r.err != nil {
-		return nil, r.err
+	if r.checkResult(tree.Node); r.err != nil {
+		return r.err
 	}
-	p := &Program{expression: expression, maxBodyBytes: config.maxBodyBytes(), reads: r.reads}
-	p.sole, p.elements = soleRead(tree.Node, p.reads), soleReads(tree.Node, p.reads)
-	if err := optimizer.Optimize(&tree.Node, language); err != nil {
-		return nil, translate(expression, err)
+	ast.Walk(&tree.Node, typer{r.reads, false})
+	if _, err := checker.Check(tree, r.language); err != nil {
+		return r.translate(err)
 	}
-	if p.code, err = compiler.Compile(tree, language); err != nil {
-		return nil, translate(expression, err)
+	c.sole, c.elements = soleRead(tree.Node, c.reads), soleReads(tree.Node, c.reads)
+	if err := optimizer.Optimize(&tree.Node, r.language); err != nil {
+		return r.translate(err)
 	}
-	p.machines.New = func() any { return newMachine(p) }
-	if len(p.reads) == 0 {
-		return p, p.fold()
+	if c.code, err = compiler.Compile(tree, r.language); err != nil {
+		return r.translate(err)
 	}
-	return p, nil
+	c.machines.New = func() any { return newMachine(c) }
+	return nil
 }
 
 // newLanguage is the expression language without its builtins, with ours.
@@ -89,89 +87,59 @@ func newLanguage() *conf.Config {
 	return language
 }
 
-// checkKey refuses results that can never be a key. A type that is not known
-// before the request comes is left to appendParts.
-func (r *resolver) checkKey(node ast.Node) {
-	list, ok := result(node).(*ast.ArrayNode)
+// typer gives every read its type, and forgets all others: the checker takes the
+// type of a call for granted if there is one.
+type typer struct {
+	reads []read
+	typed bool
+}
+
+func (t typer) Visit(node *ast.Node) {
+	n, ok := (*node).(*ast.CallNode)
 	if !ok {
-		r.checkPart(node, true)
 		return
 	}
-	if n := len(list.Nodes); n == 0 || n > maxParts {
-		r.refuse(list.Location(), "", "a list of %d elements is not a key; it takes 1 to %d", n, maxParts)
-	}
-	for _, element := range list.Nodes {
-		r.checkPart(element, false)
+	n.SetType(reflect.TypeFor[any]())
+	if i, ok := readIndex(n); ok && t.typed && t.reads[i].static != nil {
+		n.SetType(t.reads[i].static)
 	}
 }
 
-// result is what a node yields in the end: what follows its lets.
-func result(node ast.Node) ast.Node {
-	for {
-		let, ok := node.(*ast.VariableDeclaratorNode)
-		if !ok {
-			return node
-		}
-		node = let.Expr
+// readIndex is which read a resolved node is; false if it is none.
+func readIndex(node ast.Node) (int, bool) {
+	if !calls(node, readText) && !calls(node, readValue) {
+		return 0, false
 	}
+	return node.(*ast.CallNode).Arguments[0].(*ast.IntegerNode).Value, true
 }
 
-func (r *resolver) checkPart(node ast.Node, listAllowed bool) {
-	switch n := result(node).(type) {
-	case *ast.ConditionalNode:
-		r.checkPart(n.Exp1, listAllowed)
-		r.checkPart(n.Exp2, listAllowed)
-	case *ast.NilNode:
-		r.refuse(n.Location(), "", "nil is not a key: every request without one would share it")
-	case *ast.StringNode:
-		if n.Value == "" {
-			r.refuse(n.Location(), "", "an empty text is not a key")
-		}
-	case *ast.BinaryNode:
-		if n.Operator == "??" {
-			r.checkPart(n.Left, listAllowed)
-			r.checkPart(n.Right, listAllowed)
-			return
-		}
-		r.checkType(n, listAllowed)
-	case *ast.FloatNode:
-		if !isWholeFloat(n.Value) {
-			r.refuse(n.Location(), "", "a fraction is not a key")
-		}
-	default:
-		r.checkType(n, listAllowed)
+// evaluateConstant is the value of a checked node that depends on nothing; false
+// if it does depend, or fails.
+func (r *resolver) evaluateConstant(node ast.Node) (any, bool) {
+	var found variables
+	if ast.Walk(&node, &found); found {
+		return nil, false
 	}
+	code, err := compiler.Compile(&parser.Tree{Node: node}, r.language)
+	if err != nil {
+		return nil, false
+	}
+	value, err := vm.Run(code, &environment{})
+	return value, err == nil
 }
 
-func (r *resolver) checkType(node ast.Node, listAllowed bool) {
-	switch t := node.Type(); t.Kind() {
-	case reflect.Map:
-		r.refuse(node.Location(), "to count by several values together, write a list: [a, b]", "a map is not a key")
-	case reflect.Slice, reflect.Array:
-		if !listAllowed {
-			r.refuse(node.Location(), "", "a list within a list is not a key")
-		}
-	}
-}
+// variables tells whether a resolved node has any name in it but of functions.
+type variables bool
 
-// fold evaluates a program that reads nothing.
-func (p *Program) fold() *CompileError {
-	parts, err := p.Key(nil, nil)
-	failed, ok := errors.AsType[*KeyError](err)
-	if !ok {
-		p.constant = slices.Clip(parts)
-		return nil
+func (v *variables) Visit(node *ast.Node) {
+	if name, ok := (*node).(*ast.IdentifierNode); ok && functions()[name.Value].name == "" {
+		*v = true
 	}
-	if fault, ok := errors.AsType[*file.Error](failed.Err); ok {
-		return translate(p.expression, fault)
-	}
-	why := strings.Replace(failed.detail, unnamed, "its value", 1)
-	return faultAt(p.expression, 0, "the key expression never yields a key: "+strings.TrimSuffix(why, "."), "")
 }
 
 // soleReads are the sole reads of the elements of a list, nil if node is no list.
 func soleReads(node ast.Node, reads []read) []*read {
-	list, ok := result(node).(*ast.ArrayNode)
+	list, ok := afterLets(node).(*ast.ArrayNode)
 	if !ok {
 		return nil
 	}
@@ -180,6 +148,16 @@ func soleReads(node ast.Node, reads []read) []*read {
 		sole[i] = soleRead(element, reads)
 	}
 	return sole
+}
+
+func afterLets(node ast.Node) ast.Node {
+	for {
+		let, ok := node.(*ast.VariableDeclaratorNode)
+		if !ok {
+			return node
+		}
+		node = let.Expr
+	}
 }
 
 // soleRead is the one read below a resolved node, nil if there are none or several.
@@ -196,11 +174,7 @@ func soleRead(node ast.Node, reads []read) *read {
 type finder []int
 
 func (f *finder) Visit(node *ast.Node) {
-	if !calls(*node, readText) && !calls(*node, readValue) {
-		return
-	}
-	index := (*node).(*ast.CallNode).Arguments[0].(*ast.IntegerNode).Value
-	if !slices.Contains(*f, index) {
+	if index, ok := readIndex(*node); ok && !slices.Contains(*f, index) {
 		*f = append(*f, index)
 	}
 }

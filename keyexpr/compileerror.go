@@ -1,6 +1,7 @@
 package keyexpr
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode"
@@ -16,7 +17,9 @@ type CompileError struct {
 	Column     int // from 1, in characters
 	Message    string
 	Hint       string   // what to write instead; "" if nothing is better than the message
-	Names      []string // the names that exist, if the fault is an unknown one
+	Names      []string // the names, members or choices that exist, if the fault is an unknown one
+
+	listed string // what Names are; "" for names
 }
 
 // Error shows the message, the expression with a caret under the fault, the hint
@@ -33,7 +36,7 @@ func (e *CompileError) Error() string {
 		b.WriteString("\n  " + e.Hint)
 	}
 	if len(e.Names) > 0 {
-		b.WriteString("\n  names: " + strings.Join(e.Names, ", "))
+		b.WriteString("\n  " + cmp.Or(e.listed, "names") + ": " + strings.Join(e.Names, ", "))
 	}
 	return b.String()
 }
@@ -102,19 +105,22 @@ func faultAt(expression string, offset int, message, hint string) *CompileError 
 }
 
 // checkSource refuses what must not reach the parser.
-func checkSource(expression string) *CompileError {
+func checkSource(expression string, kind kind, noRequest bool) *CompileError {
 	refuse := func(format string, args ...any) *CompileError {
 		return &CompileError{Expression: expression, Message: fmt.Sprintf(format, args...)}
 	}
+	noun := kind.words().noun
 	switch {
 	case strings.TrimSpace(expression) == "":
-		e := refuse("the key expression is empty")
-		e.Hint = `write what to count by, for example ip or body.email; "global" counts all requests together`
+		e := refuse("the %s is empty", noun)
+		if e.Hint = kind.words().empty; noRequest {
+			e.Hint = "write an expression over the members of the argument"
+		}
 		return e
 	case len(expression) > maxSourceBytes:
-		return refuse("the key expression is %d bytes long; at most %d are allowed", len(expression), maxSourceBytes)
+		return refuse("the %s is %d bytes long; at most %d are allowed", noun, len(expression), maxSourceBytes)
 	case !utf8.ValidString(expression):
-		return refuse("the key expression is not valid UTF-8")
+		return refuse("the %s is not valid UTF-8", noun)
 	}
 	return nil
 }

@@ -3,9 +3,10 @@ package keyexpr
 import (
 	"math"
 	"net/http"
+	"reflect"
 )
 
-// DefaultMaxBodyBytes is how much of a body a key may cost: 64 KiB.
+// DefaultMaxBodyBytes is how much of a body an expression may read: 64 KiB.
 const DefaultMaxBodyBytes = 64 << 10
 
 // What an expression may cost. The language's parser recurses, and a stack that
@@ -30,6 +31,19 @@ type Config struct {
 	// Vars tells that the adapter hands over values of the application. If
 	// false, an expression that reads vars does not compile.
 	Vars bool
+
+	// Response tells that the expression is evaluated after the handler, and may
+	// read response. The Source is then a [ResponseSource].
+	Response bool
+
+	// Argument is the type of what a function or a typed handler is called with:
+	// in, of which every exported member is a name of its own as well. The Source
+	// is then an [ArgumentSource]. If nil, there is none.
+	Argument reflect.Type
+
+	// NoRequest tells that there is no HTTP request, only the argument. The other
+	// names do not compile then, and Source.Request is never called.
+	NoRequest bool
 }
 
 func (c Config) maxBodyBytes() int64 {

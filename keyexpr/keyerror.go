@@ -2,13 +2,13 @@ package keyexpr
 
 import "fmt"
 
-// Problem is the kind of fault that kept a request from having a key.
+// Problem is the kind of fault that kept an expression from its result.
 type Problem int
 
 const (
 	Missing    Problem = iota + 1 // the request does not have it
 	Empty                         // it is ""
-	WrongType                     // it is there, but is nothing that can be counted by
+	WrongType                     // it is there, but is nothing that the result can be made of
 	Malformed                     // it cannot be parsed
 	Ambiguous                     // two readers could read two values
 	TooLarge                      // it is over a cap
@@ -28,7 +28,7 @@ func (p Problem) String() string {
 	return problems[p]
 }
 
-// KeyError tells why a request has no key. Neither Error nor Detail ever holds a
+// KeyError tells why a request has no key, no cost, or no answer to a condition. Neither Error nor Detail ever holds a
 // value of the request; Err may, and is for the debugger, not for logs.
 type KeyError struct {
 	Expression string
@@ -63,20 +63,23 @@ type fault struct {
 
 func (f *fault) Error() string { return f.problem.String() }
 
-// unnamed is the subject of the sentence if the part at fault is not known.
-const unnamed = "What this request is counted by"
+// about is the subject of a sentence if the part at fault is not known: a request,
+// or a call of a function, and what the expression is to it.
+type about struct{ whole, by string }
+
+func (a about) unnamed() string { return "What this " + a.whole + " is " + a.by }
 
 // detail is the sentence for the client. Its subject is the part at fault.
-func (f *fault) detail() string {
+func (f *fault) detail(about about) string {
 	switch {
 	case f.sentence != "":
 		return f.sentence
-	case f.part == nil && f.problem == Missing:
-		return "The request lacks what it is counted by."
+	case f.part == nil && f.problem == Missing && f.complaint == "":
+		return "The " + about.whole + " lacks what it is " + about.by + "."
 	case f.problem == Missing && f.complaint == "":
 		return "The " + f.part.owner + " has no " + f.part.noun + "."
 	}
-	subject := unnamed
+	subject := about.unnamed()
 	if f.part != nil {
 		subject = "The " + f.part.noun + " of the " + f.part.owner
 	}

@@ -2,31 +2,67 @@ package keyexpr
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
 
-const requestNames = 10
-
-// names are all that an expression may say, as it says them. The first
-// requestNames of them stand for something in the request, the others are functions.
-func names() []string {
-	return []string{
-		"body.…", `cookie("…")`, "form.…", `header("…")`, "ip", "params.…", "query.…", "request.…", "route", "vars.…",
-		"email(s)", "int(x)", "len(x)", "lower(s)", "prefix(ip, bits)", "split(s, separator)", "string(x)", "trim(s)", "upper(s)",
-	}
+// requestNames stand for something in the request, as an expression says them.
+func requestNames() []string {
+	return []string{"body.…", `cookie("…")`, "form.…", `header("…")`, "ip", "params.…", "query.…", "request.…", "route", "vars.…"}
 }
 
-// words are the names without what follows them: header for header("…").
-func words() []string {
-	words := names()
-	for i, name := range words {
+func functionNames() []string {
+	return []string{"email(s)", "int(x)", "len(x)", "lower(s)", "prefix(ip, bits)", "split(s, separator)", "string(x)", "trim(s)", "upper(s)"}
+}
+
+// words are names without what follows them: header for header("…").
+func words(names []string) []string {
+	words := make([]string, len(names))
+	for i, name := range names {
 		words[i] = name[:strings.IndexAny(name+".", ".(")]
 	}
 	return words
 }
 
-func isName(s string) bool { return slices.Contains(words(), s) }
+func isRequestWord(s string) bool {
+	return s == "response" || slices.Contains(words(requestNames()), s)
+}
+
+func isFunctionWord(s string) bool { return slices.Contains(words(functionNames()), s) }
+
+// names are all that this expression may say.
+func (r *resolver) names() []string {
+	names := r.memberNames()
+	if r.config.Argument != nil {
+		names = append(names, "in")
+	}
+	if !r.config.NoRequest {
+		names = append(names, requestNames()...)
+	}
+	if r.config.Response && !r.config.NoRequest {
+		names = append(names, responseNames()...)
+	}
+	return append(names, functionNames()...)
+}
+
+// memberNames are the members of the argument that are names of their own.
+func (r *resolver) memberNames() []string {
+	t := r.config.Argument
+	if t == nil || pointeeType(t).Kind() != reflect.Struct {
+		return nil
+	}
+	var names []string
+	for _, f := range fieldsOf(pointeeType(t)).order {
+		if isIdentifier(f.name) && !r.isRequestName(f.name) {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// isRequestName tells whether the name stands for the request, or a part of it.
+func (r *resolver) isRequestName(name string) bool { return !r.config.NoRequest && isRequestWord(name) }
 
 // synonyms are what people write who come from elsewhere.
 func synonyms() map[string]string {
@@ -44,9 +80,12 @@ func synonyms() map[string]string {
 
 // hintForName says what the unknown name, and the members after it, were probably
 // meant to be.
-func hintForName(unknown string, members []string) string {
-	if len(members) == 0 {
-		return didYouMean(unknown, words())
+func (r *resolver) hintForName(unknown string, members []string) string {
+	if near := nearest(unknown, r.memberNames()); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	if len(members) == 0 || r.config.NoRequest {
+		return r.didYouMean(unknown)
 	}
 	tail := "." + strings.Join(members, ".")
 	meant := synonyms()[unknown]
@@ -61,6 +100,21 @@ func hintForName(unknown string, members []string) string {
 	}
 	return fmt.Sprintf("did you mean %q (left by the application) or %q (of the JSON body)?",
 		"vars."+unknown+tail, "body."+unknown+tail)
+}
+
+// didYouMean is didYouMean for all names of this expression.
+func (r *resolver) didYouMean(unknown string) string {
+	if r.config.NoRequest {
+		meant := synonyms()[unknown]
+		if near := nearest(unknown, words(r.names())); !isFunctionWord(meant) {
+			meant = near
+		}
+		if meant == "" {
+			return ""
+		}
+		return fmt.Sprintf("did you mean %q?", meant)
+	}
+	return didYouMean(unknown, words(r.names()))
 }
 
 // didYouMean is a question, or "" if nothing is near.
@@ -83,11 +137,11 @@ func quoteName(name string) string {
 }
 
 // nearest is the candidate that takes the fewest slips of a finger, "" if it
-// takes more than a third of the word.
+// takes more than a third of the word, or all of it.
 func nearest(unknown string, candidates []string) string {
 	best, least := "", max(1, len(unknown)/3)+1
 	for _, candidate := range candidates {
-		if d := slips(strings.ToLower(unknown), strings.ToLower(candidate)); d < least {
+		if d := slips(strings.ToLower(unknown), strings.ToLower(candidate)); d < least && d < len(unknown) {
 			best, least = candidate, d
 		}
 	}

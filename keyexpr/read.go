@@ -3,6 +3,7 @@ package keyexpr
 import (
 	"net/http"
 	"net/textproto"
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -14,11 +15,16 @@ type read struct {
 	owner string // whose it is, in a sentence for the client: request body
 	noun  string // what it is: member "email"
 
+	static reflect.Type // of the value unless it is nil; nil if it is known only at run time
+	always bool         // it is never nil
+
 	// One of the two is set. text always has a value; value yields nil for what
 	// the request does not have.
 	text  func(*machine) (string, *fault)
 	value func(*machine) (any, *fault)
 }
+
+func textType() reflect.Type { return reflect.TypeFor[string]() }
 
 // A step is one member of a path: a name, or the index of an element.
 type step struct {
@@ -101,11 +107,11 @@ func header(name string) read {
 	if name == "Host" {
 		value = func(m *machine) (any, *fault) { return m.src.Request().Host, nil }
 	}
-	return read{part: call("header", name), owner: "request", noun: "header " + strconv.Quote(name), value: value}
+	return read{part: call("header", name), owner: "request", noun: "header " + strconv.Quote(name), static: textType(), value: value}
 }
 
 func cookie(name string) read {
-	return read{part: call("cookie", name), owner: "request", noun: "cookie " + strconv.Quote(name), value: func(m *machine) (any, *fault) {
+	return read{part: call("cookie", name), owner: "request", noun: "cookie " + strconv.Quote(name), static: textType(), value: func(m *machine) (any, *fault) {
 		c, err := m.src.Request().Cookie(name)
 		if err != nil {
 			return nil, nil
@@ -117,13 +123,13 @@ func cookie(name string) read {
 func call(function, argument string) string { return function + "(" + strconv.Quote(argument) + ")" }
 
 func queryParameter(name step) read {
-	return read{part: "query" + name.String(), owner: "request", noun: "query parameter " + strconv.Quote(name.name), value: func(m *machine) (any, *fault) {
+	return read{part: "query" + name.String(), owner: "request", noun: "query parameter " + strconv.Quote(name.name), static: textType(), value: func(m *machine) (any, *fault) {
 		return first(m.queryValues(), name.name), nil
 	}}
 }
 
 func pathParameter(name step) read {
-	return read{part: "params" + name.String(), owner: "request", noun: "path parameter " + strconv.Quote(name.name), value: func(m *machine) (any, *fault) {
+	return read{part: "params" + name.String(), owner: "request", noun: "path parameter " + strconv.Quote(name.name), static: textType(), value: func(m *machine) (any, *fault) {
 		if value, ok := m.src.Param(name.name); ok {
 			return value, nil
 		}
@@ -132,7 +138,7 @@ func pathParameter(name step) read {
 }
 
 func formField(name step) read {
-	return read{part: "form" + name.String(), owner: "request", noun: "form field " + strconv.Quote(name.name), value: func(m *machine) (any, *fault) {
+	return read{part: "form" + name.String(), owner: "request", noun: "form field " + strconv.Quote(name.name), static: textType(), value: func(m *machine) (any, *fault) {
 		fields, fault := m.formFields()
 		if fault != nil {
 			return nil, fault

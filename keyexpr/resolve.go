@@ -1,13 +1,16 @@
 package keyexpr
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/conf"
 	"github.com/expr-lang/expr/file"
 )
 
@@ -23,18 +26,56 @@ const (
 // stands for something in the request, so that the request is asked only for
 // what the evaluation reaches.
 type resolver struct {
+	kind       kind
 	expression string
 	config     Config
+	choices    []string
 
-	reads []read
-	lets  []string
-	err   *CompileError // the first fault
+	language *conf.Config
+	reads    []read
+	lets     []let
+	verbatim []string      // the reads that are parts of a key as they are
+	err      *CompileError // the first fault
+}
+
+// A let is a name that the expression itself gives.
+type let struct {
+	name       string
+	isArgument bool       // its value is the argument,
+	argument   []ast.Node // or this member of it
 }
 
 func (r *resolver) refuse(at file.Location, hint, format string, args ...any) {
 	if r.err == nil {
-		r.err = faultAt(r.expression, at.From, fmt.Sprintf(format, args...), hint)
+		message := strings.ReplaceAll(fmt.Sprintf(format, args...), argumentName, "in")
+		r.err = faultAt(r.expression, at.From, message, strings.ReplaceAll(hint, argumentName, "in"))
 	}
+}
+
+// refuseListing is refuse for what there is none of, with what there is.
+func (r *resolver) refuseListing(at file.Location, listed string, names []string, hint, format string, args ...any) {
+	if r.err == nil {
+		r.refuse(at, hint, format, args...)
+		r.err.listed, r.err.Names = listed, names
+	}
+}
+
+func (r *resolver) translate(err error) *CompileError {
+	fault := translate(r.expression, r.kind, err)
+	if at, ok := errors.AsType[*file.Error](err); ok && fault.Message == `unexpected "#"` && r.config.Argument != nil {
+		fault.Hint = r.hintForHash(string([]rune(r.expression)[at.From+1:]))
+	}
+	return fault
+}
+
+// let is what the expression has named so, nil if it has not.
+func (r *resolver) let(name string) *let {
+	for i := range r.lets {
+		if r.lets[i].name == name {
+			return &r.lets[i]
+		}
+	}
+	return nil
 }
 
 func (r *resolver) resolve(node *ast.Node) {
@@ -64,11 +105,15 @@ func (r *resolver) resolve(node *ast.Node) {
 	case *ast.PairNode:
 		r.each(&n.Key, &n.Value)
 	case *ast.SequenceNode:
-		r.refuse(n.Location(), "to count by several values together, write a list: [a, b]", "a key expression is one expression, not several")
+		hint := ""
+		if r.kind == keyKind {
+			hint = "to count by several values together, write a list: [a, b]"
+		}
+		r.refuse(n.Location(), hint, "a %s is one expression, not several", r.kind.words().noun)
 	case *ast.BytesNode:
-		r.refuse(n.Location(), `write it without the b`, "bytes are not a key")
+		r.refuse(n.Location(), `write it without the b`, "bytes are not %s", r.kind.words().aResult)
 	case *ast.BuiltinNode:
-		r.refuse(n.Location(), "", "%s(…) is not available: a key expression has no loops", n.Name)
+		r.refuse(n.Location(), "", "%s(…) is not available: a %s has no loops", n.Name, r.kind.words().noun)
 	}
 }
 
@@ -89,11 +134,22 @@ func (r *resolver) all(nodes []ast.Node) {
 func (r *resolver) chain(node *ast.Node) {
 	root, members := unchain(*node)
 	name, ok := root.(*ast.IdentifierNode)
-	if !ok || slices.Contains(r.lets, name.Value) {
+	isLet := ok && r.let(name.Value) != nil
+	if path, ok := r.argumentChain(*node); ok && !(isLet && len(members) == 0) {
+		r.argument(node, path)
+		return
+	}
+	if !ok || isLet {
 		r.members(node)
 		return
 	}
+	if !r.isRequestName(name.Value) {
+		r.unknown(name, members)
+		return
+	}
 	switch name.Value {
+	case "response":
+		r.response(node, name, members)
 	case "body", "vars":
 		r.path(node, name, members)
 	case "form", "query", "params":
@@ -176,9 +232,20 @@ func (r *resolver) field(node *ast.Node, root *ast.IdentifierNode, members []ast
 // client names as well as values could be any key.
 func (r *resolver) steps(root *ast.IdentifierNode, members []ast.Node) ([]step, bool) {
 	if len(members) == 0 {
-		r.refuse(root.Location(), "name a member: "+root.Value+".name", "%s is not a value to count by", root.Value)
+		r.refuse(root.Location(), "name a member: "+root.Value+".name", "%s is not a value%s", root.Value, r.toCountBy())
 		return nil, false
 	}
+	return r.constants(root.Value, members)
+}
+
+func (r *resolver) toCountBy() string {
+	if r.kind == keyKind {
+		return " to count by"
+	}
+	return ""
+}
+
+func (r *resolver) constants(root string, members []ast.Node) ([]step, bool) {
 	path := make([]step, len(members))
 	for i, m := range members {
 		switch m := m.(type) {
@@ -187,7 +254,7 @@ func (r *resolver) steps(root *ast.IdentifierNode, members []ast.Node) ([]step, 
 		case *ast.IntegerNode:
 			path[i] = step{index: m.Value, isIndex: true}
 		default:
-			r.refuse(m.Location(), "", "a member of %s is named by a constant: text, or a number from 0", root.Value)
+			r.refuse(m.Location(), "", "a member of %s is named by a constant: text, or a number from 0", root)
 			return nil, false
 		}
 	}
@@ -198,7 +265,7 @@ func (r *resolver) request(node *ast.Node, root *ast.IdentifierNode, members []a
 	all := requestMembers()
 	known := slices.Sorted(maps.Keys(all))
 	if len(members) == 0 {
-		r.refuse(root.Location(), "name a member: request."+strings.Join(known, ", request."), "request is not a value to count by")
+		r.refuse(root.Location(), "name a member: request."+strings.Join(known, ", request."), "request is not a value%s", r.toCountBy())
 		return
 	}
 	name, ok := members[0].(*ast.StringNode)
@@ -212,10 +279,7 @@ func (r *resolver) request(node *ast.Node, root *ast.IdentifierNode, members []a
 		if !strings.Contains(hint, "request.") {
 			hint = didYouMean("request."+name.Value, prefixed("request.", known))
 		}
-		r.refuse(name.Location(), hint, "request has no member %q", name.Value)
-		if r.err.Names == nil {
-			r.err.Names = prefixed("request.", known)
-		}
+		r.refuseListing(name.Location(), "", prefixed("request.", known), hint, "request has no member %q", name.Value)
 		return
 	}
 	if len(members) > 1 {
@@ -252,16 +316,34 @@ func (r *resolver) noMembers(part string, member ast.Node) {
 
 func (r *resolver) unknown(name *ast.IdentifierNode, members []ast.Node) {
 	switch {
+	case name.Value == argumentName:
+		r.refuse(name.Location(), "", "in is the argument of a function or of a typed handler, and there is none here")
+	case isRequestWord(name.Value) && r.config.NoRequest:
+		r.refuseRequestName(name)
 	case name.Value == "header" || name.Value == "cookie":
-		r.refuse(name.Location(), "write "+name.Value+`("Name")`, "%s is a function", name.Value)
+		r.refuse(name.Location(), r.hintForCallee(name.Value), "%s is a function", name.Value)
 	case functions()[name.Value].name != "":
 		r.refuse(name.Location(), "write "+functions()[name.Value].usage, "%s is a function", name.Value)
 	case name.Value == "$env" || strings.HasPrefix(name.Value, "__"):
 		r.refuse(name.Location(), "", "%s is not available", name.Value)
 	default:
-		r.refuse(name.Location(), hintForName(name.Value, memberNames(members)), "unknown name %q", name.Value)
-		r.addNames()
+		r.refuseListing(name.Location(), "", r.allNames(), r.hintForName(name.Value, memberNames(members)), "unknown name %q", name.Value)
 	}
+}
+
+func (r *resolver) hintForCallee(name string) string {
+	hint := "write " + name + `("Name")`
+	if t := r.config.Argument; t != nil && pointeeType(t).Kind() == reflect.Struct {
+		if f, ok := fieldsOf(pointeeType(t)).byName[name]; ok {
+			hint += ", or in" + step{name: f.name}.String() + " for the member of the argument"
+		}
+	}
+	return hint
+}
+
+// refuseRequestName is for plain functions, which have an argument only.
+func (r *resolver) refuseRequestName(name *ast.IdentifierNode) {
+	r.refuseListing(name.Location(), "", r.allNames(), "", "%s is not available: a plain function is called without a request", name.Value)
 }
 
 func memberNames(members []ast.Node) []string {
@@ -274,24 +356,35 @@ func memberNames(members []ast.Node) []string {
 	return names
 }
 
-func (r *resolver) addNames() {
-	if r.err.Names == nil && strings.HasPrefix(r.err.Message, "unknown ") {
-		r.err.Names = append(names(), r.lets...)
+// allNames are names and those that the expression has given.
+func (r *resolver) allNames() []string {
+	names := r.names()
+	for _, let := range r.lets {
+		names = append(names, let.name)
 	}
+	return names
 }
 
 // declare resolves let name = value; expression.
 func (r *resolver) declare(n *ast.VariableDeclaratorNode) {
+	path, isArgument := r.argumentChain(n.Value)
 	r.resolve(&n.Value)
 	switch {
-	case isName(n.Name) || slices.Contains(r.lets, n.Name):
+	case r.hasMeaning(n.Name):
 		r.refuse(n.Location(), "choose another name", "%s already has a meaning", n.Name)
 	case strings.HasPrefix(n.Name, "$") || strings.HasPrefix(n.Name, "__"):
 		r.refuse(n.Location(), "choose another name", "%s is not available", n.Name)
 	}
-	r.lets = append(r.lets, n.Name)
+	r.lets = append(r.lets, let{n.Name, isArgument, path})
 	r.resolve(&n.Expr)
 	r.lets = r.lets[:len(r.lets)-1]
+}
+
+// hasMeaning is true of what a let would hide. Where every name is a member of the
+// argument, a let may hide it: in.name is still there.
+func (r *resolver) hasMeaning(name string) bool {
+	return name == argumentName || r.isRequestName(name) || isFunctionWord(name) || r.let(name) != nil ||
+		slices.Contains(r.memberNames(), name)
 }
 
 func (r *resolver) binary(n *ast.BinaryNode) {
@@ -302,23 +395,49 @@ func (r *resolver) binary(n *ast.BinaryNode) {
 		r.refuse(n.Right.Location(), "", "matches takes a pattern in quotes: it is compiled with the expression")
 	}
 	r.each(&n.Left, &n.Right)
-	if n.Operator == "??" && neverNil(n.Left) {
+	if r.err == nil && (n.Operator == "==" || n.Operator == "!=") {
+		r.comparison(n)
+	}
+	if n.Operator == "??" && r.neverNil(n.Left) {
 		hint := ""
 		if isFunction(n.Left) {
 			hint = "?? goes inside the function: lower(a ?? b)"
 		}
+		if i, ok := readIndex(n.Left); ok && strings.HasPrefix(r.reads[i].part, "in.") && r.reads[i].static == textType() {
+			hint = fmt.Sprintf(`what the caller leaves out is "" here: %[1]s != "" ? %[1]s : …`, r.reads[i].part)
+		}
 		r.refuse(n.Location(), hint, "the left side of ?? is never nil, so the right side is never used")
 	}
+}
+
+// comparison refuses a question that has one answer only.
+func (r *resolver) comparison(n *ast.BinaryNode) {
+	other := n.Left
+	if _, ok := n.Left.(*ast.NilNode); ok {
+		other = n.Right
+	} else if _, ok := n.Right.(*ast.NilNode); !ok {
+		return
+	}
+	part := r.spelling(other)
+	if part == "" || !r.neverNil(other) {
+		return
+	}
+	hint := ""
+	if i, ok := readIndex(other); ok && r.reads[i].text != nil || r.reads[i].static == textType() {
+		hint = "compare it with text: " + part + " " + n.Operator + ` ""`
+	}
+	r.refuse(n.Location(), hint, "%s is never nil", part)
 }
 
 func isString(node ast.Node) bool { _, ok := node.(*ast.StringNode); return ok }
 
 // neverNil tells of a resolved node that the right side of ?? is dead code. The
 // functions are among those: they fail for nil.
-func neverNil(node ast.Node) bool {
+func (r *resolver) neverNil(node ast.Node) bool {
 	switch n := node.(type) {
 	case *ast.CallNode:
-		return isFunction(n) || calls(n, readText)
+		i, isRead := readIndex(n)
+		return !isRead || r.reads[i].text != nil || r.reads[i].always
 	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.ArrayNode, *ast.MapNode:
 		return true
 	}
@@ -341,19 +460,23 @@ func calls(node ast.Node, name string) bool {
 
 func (r *resolver) call(node *ast.Node, n *ast.CallNode) {
 	name, ok := n.Callee.(*ast.IdentifierNode)
+	if !ok && r.responseHeader(node, n) {
+		return
+	}
 	if !ok {
-		r.refuse(n.Location(), "", "only the functions of key expressions can be called, not the methods of a value")
+		r.refuse(n.Location(), "", "only the functions of %ss can be called, not the methods of a value", r.kind.words().noun)
 		return
 	}
 	f, ok := functions()[name.Value]
 	switch {
-	case name.Value == "header" || name.Value == "cookie":
+	case isRequestWord(name.Value) && r.config.NoRequest && !r.isArgument(name.Value):
+		r.refuseRequestName(name)
+	case r.isRequestName(name.Value) && (name.Value == "header" || name.Value == "cookie"):
 		r.named(node, n, name.Value)
-	case !ok && isName(name.Value):
+	case !ok && (name.Value == argumentName || isRequestWord(name.Value) || slices.Contains(r.memberNames(), name.Value)):
 		r.refuse(name.Location(), "", "%s is not a function", name.Value)
 	case !ok:
-		r.refuse(name.Location(), didYouMean(name.Value, words()), "unknown function %q", name.Value)
-		r.addNames()
+		r.refuseListing(name.Location(), "", r.allNames(), r.didYouMean(name.Value), "unknown function %q", name.Value)
 	case len(n.Arguments) < f.min || len(n.Arguments) > f.max:
 		r.refuse(name.Location(), "write "+f.usage, "%s takes %s, not %d", f.name, f.arity(), len(n.Arguments))
 	default:
@@ -378,7 +501,9 @@ func (r *resolver) named(node *ast.Node, n *ast.CallNode, function string) {
 	name := n.Arguments[0].(*ast.StringNode)
 	switch {
 	case !isToken(name.Value):
-		r.refuse(name.Location(), "", "%s cannot be the name of a %s", strconv.Quote(name.Value), function)
+		r.refuse(name.Location(), "", "%s cannot be the name of a %s", strconv.Quote(name.Value), strings.TrimPrefix(function, "response."))
+	case function == "response.header":
+		r.read(node, responseHeader(name.Value))
 	case function == "cookie":
 		r.read(node, cookie(name.Value))
 	default:
@@ -410,6 +535,7 @@ func (r *resolver) read(node *ast.Node, rd read) {
 	function := readValue
 	if rd.text != nil {
 		function = readText
+		r.reads[i].static, r.reads[i].always = textType(), true
 	}
 	callee, index := &ast.IdentifierNode{Value: function}, &ast.IntegerNode{Value: i}
 	callee.SetLocation((*node).Location())

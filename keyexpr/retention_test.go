@@ -44,7 +44,7 @@ func TestNothingOfARequestOutlivesIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := newMachine(p)
+		m := newMachine(&p.compiled)
 		p.machines.New = func() any { return m }
 		user, request, body := evaluate(p)
 		runtime.GC()

@@ -23,3 +23,21 @@ type Source interface {
 	// none has. It is not modified.
 	Body() ([]byte, bool)
 }
+
+// ResponseSource is what a Source is as well if Config.Response was set: the
+// handler's response to the request.
+type ResponseSource interface {
+	Source
+
+	// Status is the status code that was sent, 200 if the handler named none.
+	Status() int
+
+	// ResponseHeader is the header fields that were sent. It is not modified.
+	ResponseHeader() http.Header
+}
+
+// ArgumentSource is what a Source is as well if Config.Argument was set.
+type ArgumentSource interface {
+	// Argument is a value of that type, or a pointer to one, which spares a copy.
+	Argument() any
+}

@@ -3,7 +3,6 @@ package keyexpr
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -12,7 +11,7 @@ import (
 
 // translate makes a fault of the language ours: its place, and its message
 // without the names of its tokens and, if its compiler panicked, without the stack.
-func translate(expression string, err error) *CompileError {
+func translate(expression string, kind kind, err error) *CompileError {
 	fault, ok := errors.AsType[*file.Error](err)
 	if !ok {
 		message, _, _ := strings.Cut(err.Error(), "\n")
@@ -20,13 +19,13 @@ func translate(expression string, err error) *CompileError {
 	}
 	message := strings.TrimSpace(fault.Message)
 	if token, ok := strings.CutPrefix(message, "unexpected token "); ok {
-		return unexpected(expression, fault.From, token)
+		return unexpected(expression, kind, fault.From, strings.ReplaceAll(token, argumentName, "in"))
 	}
 	if message == "literal not terminated" {
 		return faultAt(expression, fault.From, "the text is not closed", "")
 	}
 	if strings.Contains(message, "maximum allowed nodes") {
-		message = fmt.Sprintf("the key expression has too many parts; at most %d are allowed", maxNodes)
+		message = fmt.Sprintf("the %s has too many parts; at most %d are allowed", kind.words().noun, maxNodes)
 		return faultAt(expression, fault.From, message, "")
 	}
 	if strings.Contains(message, "(??) cannot be mixed") {
@@ -35,7 +34,7 @@ func translate(expression string, err error) *CompileError {
 	return faultAt(expression, fault.From, plain(message), "")
 }
 
-// plain rewrites what the type checker says of arguments and literals.
+// plain rewrites what the type checker says of arguments, literals and members.
 func plain(message string) string {
 	if kind, _, ok := strings.Cut(message, ": strconv."); ok {
 		return kind
@@ -44,13 +43,16 @@ func plain(message string) string {
 	if want, function, also := strings.Cut(rest, ") to call "); ok && also {
 		return fmt.Sprintf("%s takes %s, not %s", function, want, got)
 	}
+	if of, name, ok := strings.Cut(message, " has no field "); ok {
+		return fmt.Sprintf("no member %q in %s", name, of[strings.LastIndexAny(of, " .*")+1:])
+	}
 	return message
 }
 
-func unexpected(expression string, offset int, token string) *CompileError {
+func unexpected(expression string, kind kind, offset int, token string) *CompileError {
 	if token == "EOF" {
 		end := utf8.RuneCountInString(strings.TrimRight(expression, " \t\r\n"))
-		return faultAt(expression, end, "the key expression ends too early", "")
+		return faultAt(expression, end, "the "+kind.words().noun+" ends too early", "")
 	}
 	if i, j := strings.IndexByte(token, '"'), strings.LastIndexByte(token, '"'); i < j {
 		token = token[i : j+1]
@@ -68,12 +70,8 @@ func unexpected(expression string, offset int, token string) *CompileError {
 // hintForHash is for those who know such expressions from Java, where #form
 // stands for the argument form of the method, and #form.email for its member.
 func hintForHash(rest string) string {
-	end := strings.IndexFunc(rest, func(r rune) bool { return r != '.' && !isIdentifier("a"+string(r)) })
-	if end >= 0 {
-		rest = rest[:end]
-	}
-	names := strings.Split(strings.Trim(rest, "."), ".")
-	if slices.Contains(words()[:requestNames], names[0]) {
+	names := namesAtHash(rest)
+	if isRequestWord(names[0]) {
 		return fmt.Sprintf("names have no #: write %s", strings.Join(names, "."))
 	}
 	if len(names) > 1 {
@@ -83,4 +81,24 @@ func hintForHash(rest string) string {
 		return "names have no #"
 	}
 	return fmt.Sprintf("names have no #: write body.%s for a member of the JSON body", strings.Join(names, "."))
+}
+
+// hintForHash is that where there is an argument: in Java #form.email is the member
+// email of the argument form, which is in.email here, or email.
+func (r *resolver) hintForHash(rest string) string {
+	names := namesAtHash(rest)
+	for i := range names {
+		if names[i] == "in" || r.isArgument(names[i]) || r.isRequestName(names[i]) {
+			return "names have no #: write " + strings.Join(names[i:], ".")
+		}
+	}
+	return "names have no #"
+}
+
+func namesAtHash(rest string) []string {
+	end := strings.IndexFunc(rest, func(r rune) bool { return r != '.' && !isIdentifier("a"+string(r)) })
+	if end >= 0 {
+		rest = rest[:end]
+	}
+	return strings.Split(strings.Trim(rest, "."), ".")
 }

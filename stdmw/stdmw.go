@@ -8,7 +8,9 @@
 // the key comes from the body, the handler reads the same bytes again.
 //
 // Wrap a handler where it is registered, as above. Around a whole mux no route is known yet: route is "", params
-// are empty, and a rule without a name has one quota for the whole mux.
+// are empty, and a rule without a name has one quota for the whole mux. With a router that does not set
+// http.Request.Pattern and PathValue (ServeMux and chi do, gorilla does not) that is so everywhere: there two
+// declarations of the same text share a quota unless they have names.
 package stdmw
 
 import (
@@ -16,8 +18,12 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/felixge/httpsnoop"
+
 	"github.com/sashlimit/sash"
+	"github.com/sashlimit/sash/keyexpr"
 	"github.com/sashlimit/sash/ratelimit"
+	"github.com/sashlimit/sash/ratelimit/headers"
 )
 
 // Decorator binds a Limiter to net/http. Only the Limiter is required.
@@ -32,11 +38,23 @@ type Decorator struct {
 	// 0 means 64 KiB.
 	MaxBodyBytes int64
 
+	// Skip is a condition, an expression: a request for which it is true is no rule's concern. "" means none.
+	Skip string
+
+	// Headers is the dialect in which responses tell what is left; the draft's by default.
+	Headers headers.Dialect
+
+	// ShowDryRun adds a field RateLimit-Dry-Run, in the form of RateLimit, with what dry runs would have said.
+	ShowDryRun bool
+
 	// Vars returns a value that the application's own middleware left, in the request's context for example,
 	// for vars.name in expressions; false if there is none. nil: expressions must not use vars.
 	Vars func(r *http.Request, name string) (any, bool)
 
-	// Denied answers a denied request. Its header fields are already set.
+	// Observe is told what every rule that applies says of a request, dry runs among them: for metrics.
+	Observe func(r *http.Request, rule string, d ratelimit.Decision)
+
+	// Denied answers a denied request, with a status of its own. Its header fields are already set.
 	// nil answers with 429 and a problem document.
 	Denied func(http.ResponseWriter, *http.Request, ratelimit.Decision)
 
@@ -63,29 +81,64 @@ func (d Decorator) Limit(rules ...sash.Rule) func(http.Handler) http.Handler {
 
 // Compile is Limit, with an error where Limit panics.
 func (d Decorator) Compile(rules ...sash.Rule) (func(http.Handler) http.Handler, error) {
-	aspect, err := sash.Compile(d.Limiter, sash.Options{
-		TrustedProxies: d.TrustedProxies,
-		MaxBodyBytes:   d.MaxBodyBytes,
-		Vars:           d.Vars != nil,
-	}, rules...)
+	aspect, err := sash.Compile(d.Limiter, d.options(), rules...)
 	if err != nil {
 		return nil, err
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			verdict := aspect.Check(w.Header(), source{r, d.Vars})
-			switch {
-			case verdict.Err == nil && verdict.Allowed:
+			src := source{r, d.Vars}
+			switch verdict, goesOn := d.check(w, r, aspect, src); {
+			case goesOn && aspect.Watches():
+				watch(w, r, next, aspect, verdict, src)
+			case goesOn:
 				next.ServeHTTP(w, r)
-			case verdict.Err != nil && d.Failed != nil:
-				d.Failed(w, r, verdict.Err)
-			case verdict.Err == nil && d.Denied != nil:
-				d.Denied(w, r, verdict.Decision)
-			default:
-				verdict.Answer(w)
 			}
 		})
 	}, nil
+}
+
+// Rules lists every rule that was declared on the Decorator's Limiter.
+func (d Decorator) Rules() []ratelimit.Declaration { return d.Limiter.Rules() }
+
+func (d Decorator) options() sash.Options {
+	return sash.Options{
+		TrustedProxies: d.TrustedProxies,
+		MaxBodyBytes:   d.MaxBodyBytes,
+		Vars:           d.Vars != nil,
+		Skip:           d.Skip,
+		Dialect:        d.Headers,
+		ShowDryRun:     d.ShowDryRun,
+	}
+}
+
+// check decides a request, and answers it if it may not go on.
+func (d Decorator) check(w http.ResponseWriter, r *http.Request, aspect *sash.Aspect, src keyexpr.Source) (verdict sash.Verdict, goesOn bool) {
+	verdict = aspect.Check(w.Header(), src)
+	if d.Observe != nil {
+		for _, o := range verdict.Outcomes {
+			d.Observe(r, o.Rule, o.Decision)
+		}
+	}
+	switch {
+	case verdict.Err == nil && verdict.Allowed:
+		return verdict, true
+	case verdict.Err != nil && d.Failed != nil:
+		d.Failed(w, r, verdict.Err)
+	case verdict.Err == nil && d.Denied != nil:
+		d.Denied(w, r, verdict.Decision)
+	default:
+		verdict.Answer(w)
+	}
+	return verdict, false
+}
+
+// watch runs the handler, and lets the rules see its response. The handler's writer keeps every ability of the
+// server's: Flusher, Hijacker, ReaderFrom.
+func watch(w http.ResponseWriter, r *http.Request, next http.Handler, aspect *sash.Aspect, verdict sash.Verdict, src keyexpr.Source) {
+	status := http.StatusInternalServerError // what a panic will become
+	defer func() { aspect.After(verdict, sash.WithResponse(src, status, w.Header())) }()
+	status = httpsnoop.CaptureMetrics(next, w, r).Code
 }
 
 // source is a request as net/http knows it.

@@ -90,8 +90,8 @@ func TestAnOuterAndAnInnerLimitMakeOneSetOfFields(t *testing.T) {
 	inner := limit.SlidingWindowLimit("body.email", time.Hour, 3)(http.HandlerFunc(sendCode))
 	w := post(limit.SlidingWindowLimit("ip", time.Hour, 9)(inner), "/", `{"email":"a@example.com"}`)
 	for field, want := range map[string]string{
-		"RateLimit":        `"ip";r=8;t=3600, "body.email";r=2;t=3600`,
-		"RateLimit-Policy": `"ip";q=9;w=3600, "body.email";q=3;w=3600`,
+		"RateLimit":        `"body.email";r=2;t=3600, "ip";r=8;t=3600`,
+		"RateLimit-Policy": `"body.email";q=3;w=3600, "ip";q=9;w=3600`,
 	} {
 		if got := w.Header().Values(field); len(got) != 1 || got[0] != want {
 			t.Errorf("%s: %q, want %s", field, got, want)

@@ -1,0 +1,227 @@
+package sash
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/sashlimit/sash/keyexpr"
+	"github.com/sashlimit/sash/ratelimit"
+	"github.com/sashlimit/sash/ratelimit/headers"
+)
+
+// Aspect is the rules of one handler, checked and compiled. It is safe for concurrent use.
+type Aspect struct {
+	limiter    *ratelimit.Limiter
+	dialect    headers.Dialect
+	showDryRun bool
+	skip       *keyexpr.Condition // nil: none
+	rules      []rule
+	watches    bool // some rule waits for the response
+	routes     routes
+}
+
+// Verdict is the outcome of the rules for one request.
+type Verdict struct {
+	// Decision is the one that binds: of several rules' the tightest, with the names of all policies that deny in
+	// Violated. It is zero if Err is not nil. Its Reason is Skipped if no rule applies.
+	ratelimit.Decision
+
+	// Err tells why there is no Decision: a *keyexpr.KeyError if the request has no key. See Status.
+	Err error
+
+	// Outcomes are the decisions of the rules that apply, dry runs among them.
+	Outcomes []Outcome
+}
+
+// Outcome is what one rule says of one request.
+type Outcome struct {
+	Rule string // its name, or its key expression
+	ratelimit.Decision
+
+	rule  *rule
+	plan  *plan
+	claim ratelimit.Claim
+}
+
+// Check decides one request under all rules together, in one round trip (and another if there are dry runs), and
+// sets the header fields of its response. The request may go on if Err is nil and it is Allowed; else it is to be
+// answered, for example by Answer.
+//
+// If Watches is true, After is to be called when the handler has returned.
+func (a *Aspect) Check(header http.Header, src keyexpr.Source) Verdict {
+	v := a.decide(src.Request().Context(), src)
+	a.setFields(header, v)
+	return v
+}
+
+// decide is Check without HTTP.
+func (a *Aspect) decide(ctx context.Context, src keyexpr.Source) Verdict {
+	v := Verdict{Decision: ratelimit.Decision{Allowed: true, Reason: ratelimit.Skipped}}
+	if a.skip != nil {
+		if skip, err := a.skip.Holds(src); skip || err != nil {
+			v.Allowed, v.Err = err == nil, err
+			return v
+		}
+	}
+	dryRuns := 0
+	v.Outcomes = make([]Outcome, 0, len(a.rules))
+	for i := range a.rules {
+		r := &a.rules[i]
+		o, applies, err := r.claim(ctx, src, a.routes.logName(a.rules, i, src))
+		switch {
+		case err != nil && r.DryRun: // it must not deny, whatever is wrong
+		case err != nil:
+			return Verdict{Err: err}
+		case applies && r.DryRun:
+			dryRuns++
+			v.Outcomes = append(v.Outcomes, o)
+		case applies:
+			v.Outcomes = append(v.Outcomes, o)
+		}
+	}
+	if err := a.take(ctx, v.Outcomes, len(v.Outcomes)-dryRuns, false); err != nil {
+		return Verdict{Err: err}
+	}
+	if dryRuns > 0 {
+		if err := a.take(ctx, v.Outcomes, dryRuns, true); err != nil {
+			return Verdict{Err: err}
+		}
+	}
+	v.bind()
+	return v
+}
+
+// claim is what the rule claims for one request, and whether it applies at all.
+func (r *rule) claim(ctx context.Context, src keyexpr.Source, name string) (o Outcome, applies bool, err error) {
+	if r.when != nil {
+		if applies, err := r.when.Holds(src); !applies || err != nil {
+			return o, false, err
+		}
+	}
+	var space [4]string
+	parts, err := r.key.Key(src, space[:0])
+	if err != nil {
+		return o, false, err
+	}
+	cost := 1
+	if r.cost != nil {
+		if cost, err = r.cost.Of(src); err != nil {
+			return o, false, err
+		}
+	}
+	plan, err := r.plans.of(ctx, src)
+	if err != nil {
+		return o, false, err
+	}
+	return Outcome{
+		Rule:  r.label(),
+		rule:  r,
+		plan:  plan,
+		claim: ratelimit.Claim{Key: ratelimit.Key(name, parts...), Limits: plan.limits, Cost: cost, Keep: r.plans.keep},
+	}, true, nil
+}
+
+// take decides the n outcomes that are dry runs, or that are not.
+func (a *Aspect) take(ctx context.Context, outcomes []Outcome, n int, dryRun bool) error {
+	if n == 0 {
+		return nil
+	}
+	claims := make([]ratelimit.Claim, 0, n)
+	for i := range outcomes {
+		if outcomes[i].rule.DryRun == dryRun {
+			claims = append(claims, outcomes[i].claim)
+		}
+	}
+	decisions, err := a.limiter.AllowAll(ctx, claims...)
+	if err != nil {
+		return err
+	}
+	for i := range outcomes {
+		if outcomes[i].rule.DryRun != dryRun {
+			continue
+		}
+		d := decisions[0]
+		if dryRun && !d.Allowed {
+			d.Allowed, d.Reason = true, ratelimit.Shadowed
+		}
+		outcomes[i].Decision, decisions = d, decisions[1:]
+	}
+	return nil
+}
+
+// bind finds the decision that binds, and the names of all policies that deny.
+func (v *Verdict) bind() {
+	first := true
+	var violated []string
+	for _, o := range v.Outcomes {
+		if o.rule.DryRun {
+			continue
+		}
+		if first || o.Binds(v.Decision) {
+			v.Decision, first = o.Decision, false
+		}
+		if !o.Allowed {
+			violated = append(violated, o.plan.policies[o.binding()].Name())
+		}
+	}
+	v.Violated = violated
+}
+
+// binding is the index of the limit that binds, and of its policy.
+func (o *Outcome) binding() int {
+	return max(0, slices.Index(o.plan.limits, o.Limit)) // below 0 where nothing is known: it failed open
+}
+
+// Watches reports whether some rule waits for the response, and After is to be called.
+func (a *Aspect) Watches() bool { return a.watches }
+
+// After does what rules declare for a finished response: it refunds what CountIf does not count, and forgets keys
+// for which ResetIf holds. src sees the response. A condition that cannot be evaluated leaves the request counted;
+// so does a store that cannot be reached, and the Limiter's Logger hears of that outage.
+func (a *Aspect) After(v Verdict, src keyexpr.ResponseSource) {
+	ctx := src.Request().Context()
+	for i := range v.Outcomes {
+		o := &v.Outcomes[i]
+		if r := o.rule; r.resetIf != nil {
+			if reset, err := r.resetIf.Holds(src); reset && err == nil {
+				_ = a.limiter.Reset(ctx, o.claim.Key) // the Limiter tells of an outage
+				continue
+			}
+		}
+		if r := o.rule; r.countIf != nil && o.Ticket != (ratelimit.Ticket{}) {
+			if counts, err := r.countIf.Holds(src); !counts && err == nil {
+				_ = a.limiter.Refund(ctx, o.claim.Key, o.Ticket)
+			}
+		}
+	}
+}
+
+// setFields describes a verdict in the header fields of its response.
+func (a *Aspect) setFields(header http.Header, v Verdict) {
+	if v.Err != nil || len(v.Outcomes) == 0 {
+		return
+	}
+	var space [4]headers.Quota
+	live, dry := space[:0], []headers.Quota(nil)
+	for i := range v.Outcomes {
+		o := &v.Outcomes[i]
+		quota := headers.Quota{Policies: o.plan.policies, Binding: o.binding(), Decision: o.Decision, Known: o.Reason != ratelimit.FailedOpen}
+		if o.rule.DryRun {
+			dry = append(dry, quota)
+		} else {
+			live = append(live, quota)
+		}
+	}
+	if len(live) > 0 {
+		a.dialect.Set(header, live...)
+	}
+	if a.showDryRun && len(dry) > 0 {
+		shadow := make(http.Header)
+		headers.Draft.Set(shadow, dry...)
+		header["Ratelimit-Dry-Run"] = shadow["Ratelimit"]
+	}
+	if !v.Allowed {
+		headers.RetryAfter(header, v.RetryAfter)
+	}
+}

@@ -1,0 +1,71 @@
+package stdmw
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/sashlimit/sash"
+)
+
+// Handle is a typed handler with its limits: the counterpart of an annotated method that takes a request body.
+//
+//	mux.Handle("POST /send/code", stdmw.Handle(limit, sendCode, sash.SlidingWindowLimit("email", time.Minute, 3)))
+//
+//	func sendCode(ctx context.Context, in SendRequest) (Reply, error)
+//
+// The JSON body, of at most MaxBodyBytes, is bound to In once. The rules' expressions see In beside the request: its
+// members by their names, and the value itself as in. So the limiter counts by the very value that the handler
+// receives. A request that cannot be bound is Failed's, as one without a key is. Out is written as JSON with 200. An
+// error is written as sash.WriteError does.
+//
+// Handle panics on a wrong declaration.
+func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, error), rules ...sash.Rule) http.Handler {
+	aspect, err := sash.CompileFor[In](d.Limiter, d.options(), rules...)
+	if err != nil {
+		panic(err)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in In
+		if err := sash.BindJSON(w, r, d.MaxBodyBytes, &in); err != nil {
+			d.fail(w, r, err)
+			return
+		}
+		src := sash.WithArgument(source{r, d.Vars}, in)
+		verdict, goesOn := d.check(w, r, aspect, src)
+		if !goesOn {
+			return
+		}
+		reply := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			out, err := handler(r.Context(), in)
+			if err != nil {
+				sash.WriteError(w, err)
+				return
+			}
+			writeJSON(w, out)
+		})
+		if aspect.Watches() {
+			watch(w, r, reply, aspect, verdict, src)
+			return
+		}
+		reply(w, r)
+	})
+}
+
+func writeJSON(w http.ResponseWriter, out any) {
+	body, err := json.Marshal(out)
+	if err != nil {
+		sash.WriteError(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Write(body) // an error is the client's hanging up
+}
+
+func (d Decorator) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if d.Failed != nil {
+		d.Failed(w, r, err)
+		return
+	}
+	sash.Verdict{Err: err}.Answer(w)
+}
