@@ -107,11 +107,11 @@ func (r Rule) logName() string {
 func (r Rule) checkLimits() error {
 	switch {
 	case r.LimitsBy == "" && (r.Plans != nil || r.LimitsFunc != nil):
-		return errors.New("Plans and LimitsFunc need LimitsBy, the expression that chooses among them")
+		return errors.New("the Plans and LimitsFunc need LimitsBy, the expression that chooses among them")
 	case r.LimitsBy == "":
 		return checkLimits(r.Limits)
 	case r.Limits != nil:
-		return errors.New("Limits and LimitsBy exclude each other: make the Limits a plan")
+		return errors.New("the Limits and LimitsBy exclude each other: make the Limits a plan")
 	case (r.Plans == nil) == (r.LimitsFunc == nil):
 		return errors.New("LimitsBy needs either Plans or LimitsFunc to choose from")
 	case r.LimitsFunc != nil && (r.Keep < ratelimit.MinWindow || r.Keep > ratelimit.MaxWindow):
@@ -143,7 +143,7 @@ func (r Rule) checkName() error {
 	_, err := newPolicies(r.label(), []ratelimit.Limit{{MaxRequests: 1, Window: time.Second}})
 	switch {
 	case strings.Contains(r.Name, "/"):
-		return errors.New("a Name must not contain a slash: those of rules without a name do")
+		return errors.New("a Name must not contain a slash, which sets apart the keys of rules without one")
 	case err == nil:
 		return nil
 	case r.Name != "":

@@ -31,9 +31,11 @@ func (l Limit) Validate() error {
 		faults = append(faults, fmt.Errorf("MaxRequests is %d: want 1 to %d", l.MaxRequests, MaxMaxRequests))
 	}
 	switch {
-	case l.Window < MinWindow || l.Window > MaxWindow:
+	case l.Window < MinWindow:
 		faults = append(faults, fmt.Errorf("the Window is %v: want %v to %v (a plain number is nanoseconds: write 60*time.Second)",
 			l.Window, MinWindow, MaxWindow))
+	case l.Window > MaxWindow:
+		faults = append(faults, fmt.Errorf("the Window is %v: want %v to %v", l.Window, MinWindow, MaxWindow))
 	case l.Window%time.Microsecond != 0:
 		faults = append(faults, fmt.Errorf("the Window is %v: want whole microseconds", l.Window))
 	}
