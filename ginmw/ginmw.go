@@ -59,6 +59,9 @@ type Decorator struct {
 	// Failed answers a request that could not be decided, mostly because it has no key; sash.Status tells the
 	// status that fits. nil answers with that status and a problem document.
 	Failed func(*gin.Context, error)
+
+	// Errored answers for a typed handler (see Handle) that returned an error. nil answers as sash.WriteError does.
+	Errored func(*gin.Context, error)
 }
 
 // SlidingWindowLimit returns a handler that allows at most maxRequests requests of one key in any interval of

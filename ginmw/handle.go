@@ -19,7 +19,7 @@ import (
 // The request is bound to In once, by Gin's ShouldBind, of at most MaxBodyBytes of body. The rules' expressions see In
 // beside the request: its members by their names, and the value itself as in. So the limiter counts by the very value
 // that the handler receives. A request that cannot be bound is Failed's, as one without a key is.
-// Out is written as JSON with 200. An error is written as sash.WriteError does.
+// Out is written as JSON with 200. An error is Errored's.
 //
 // Handle panics on a wrong declaration.
 func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, error), rules ...sash.Rule) gin.HandlerFunc {
@@ -42,10 +42,13 @@ func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, er
 		if aspect.Watches() {
 			defer func() { aspect.After(verdict, sash.WithResponse(src, status, c.Writer.Header())) }()
 		}
-		if out, err := handler(c.Request.Context(), in); err != nil {
-			sash.WriteError(c.Writer, err)
-		} else {
+		switch out, err := handler(c.Request.Context(), in); {
+		case err == nil:
 			c.JSON(http.StatusOK, out)
+		case d.Errored != nil:
+			d.Errored(c, err)
+		default:
+			sash.WriteError(c.Writer, err)
 		}
 		status = c.Writer.Status()
 	}

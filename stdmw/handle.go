@@ -17,7 +17,7 @@ import (
 // The JSON body, of at most MaxBodyBytes, is bound to In once. The rules' expressions see In beside the request: its
 // members by their names, and the value itself as in. So the limiter counts by the very value that the handler
 // receives. A request that cannot be bound is Failed's, as one without a key is. Out is written as JSON with 200. An
-// error is written as sash.WriteError does.
+// error is Errored's.
 //
 // Handle panics on a wrong declaration.
 func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, error), rules ...sash.Rule) http.Handler {
@@ -37,12 +37,14 @@ func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, er
 			return
 		}
 		reply := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			out, err := handler(r.Context(), in)
-			if err != nil {
+			switch out, err := handler(r.Context(), in); {
+			case err == nil:
+				writeJSON(w, out)
+			case d.Errored != nil:
+				d.Errored(w, r, err)
+			default:
 				sash.WriteError(w, err)
-				return
 			}
-			writeJSON(w, out)
 		})
 		if aspect.Watches() {
 			watch(w, r, reply, aspect, verdict, src)

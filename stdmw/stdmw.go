@@ -61,6 +61,9 @@ type Decorator struct {
 	// Failed answers a request that could not be decided, mostly because it has no key; sash.Status tells the
 	// status that fits. nil answers with that status and a problem document.
 	Failed func(http.ResponseWriter, *http.Request, error)
+
+	// Errored answers for a typed handler (see Handle) that returned an error. nil answers as sash.WriteError does.
+	Errored func(http.ResponseWriter, *http.Request, error)
 }
 
 // SlidingWindowLimit returns middleware that allows at most maxRequests requests of one key in any interval of

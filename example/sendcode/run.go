@@ -27,8 +27,9 @@ type config struct {
 
 // frameworks are the ways to serve the one application.
 var frameworks = map[string]func(*service, *ratelimit.Limiter) http.Handler{
-	"gin": newGinHandler,
-	"std": newStdHandler,
+	"gin":   newGinHandler,
+	"std":   newStdHandler,
+	"typed": newTypedHandler,
 }
 
 // run serves until ctx ends, and then lets requests in flight finish. It returns nil after that, and an error if
@@ -36,7 +37,7 @@ var frameworks = map[string]func(*service, *ratelimit.Limiter) http.Handler{
 func run(ctx context.Context, c config) error {
 	newHandler, ok := frameworks[c.framework]
 	if !ok {
-		return fmt.Errorf("-framework %s: want gin or std", c.framework)
+		return fmt.Errorf("-framework %s: want gin, std or typed", c.framework)
 	}
 	sender, err := newSender(c)
 	if err != nil {
