@@ -20,7 +20,7 @@ func BenchmarkMemory(b *testing.B) {
 		decide(b, nil, 1, ratelimit.Limit{MaxRequests: 100, Window: time.Hour}, true)
 	})
 	b.Run("100000 keys, allowed", func(b *testing.B) {
-		decide(b, nil, 100_000, ratelimit.Limit{MaxRequests: 1_000_000, Window: 10 * time.Millisecond}, false)
+		decide(b, nil, 100_000, ratelimit.Limit{MaxRequests: 1_000_000, Window: time.Minute}, false)
 	})
 }
 

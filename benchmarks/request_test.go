@@ -53,8 +53,7 @@ func BenchmarkRequest(b *testing.B) {
 
 // serve sends one request again and again. The writer keeps nothing, so that the adapter is what is measured.
 func serve(b *testing.B, h http.Handler) {
-	r := httptest.NewRequest("POST", "/send/code", nil)
-	r.ContentLength = int64(len(body))
+	r := newRequest()
 	reader := strings.NewReader(body)
 	w := &discard{header: http.Header{}}
 	b.ReportAllocs()
@@ -67,6 +66,13 @@ func serve(b *testing.B, h http.Handler) {
 			b.Fatalf("status %d", w.status)
 		}
 	}
+}
+
+// newRequest is the request that is sent, without its body.
+func newRequest() *http.Request {
+	r := httptest.NewRequest("POST", "/send/code", nil)
+	r.ContentLength = int64(len(body))
+	return r
 }
 
 type discard struct {

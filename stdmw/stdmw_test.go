@@ -1,6 +1,8 @@
 package stdmw_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/sashlimit/sash"
 	"github.com/sashlimit/sash/ratelimit"
 	"github.com/sashlimit/sash/stdmw"
 )
@@ -112,6 +115,68 @@ func TestTheHandlerGetsTheServersOwnResponseWriter(t *testing.T) {
 			t.Errorf("it got a %T", got)
 		}
 	})).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+}
+
+type sendRequest struct {
+	Email string `json:"email"`
+}
+
+type sendReply struct {
+	Sent string `json:"sent"`
+}
+
+type teapot struct{}
+
+func (teapot) Error() string   { return "secret" }
+func (teapot) StatusCode() int { return 418 }
+
+func sendTo(_ context.Context, in sendRequest) (sendReply, error) {
+	switch in.Email {
+	case "teapot":
+		return sendReply{}, teapot{}
+	case "broken":
+		return sendReply{}, errors.New("secret")
+	}
+	return sendReply{in.Email}, nil
+}
+
+func ExampleHandle() {
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer lim.Close()
+	limit := stdmw.Decorator{Limiter: lim}
+	mux := http.NewServeMux()
+	mux.Handle("POST /send/code", stdmw.Handle(limit, sendTo, sash.SlidingWindowLimit("email", time.Minute, 1)))
+	for _, body := range []string{`{"email":"a@example.com"}`, `{"EMAIL":"a@example.com"}`} {
+		fmt.Println(post(mux, "/send/code", body).Code)
+	}
+	// Output:
+	// 200
+	// 429
+}
+
+func TestATypedHandlerAnswersForWhatItCannotTake(t *testing.T) {
+	t.Parallel()
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := stdmw.Handle(stdmw.Decorator{Limiter: lim, MaxBodyBytes: 100}, sendTo,
+		sash.Rule{Name: "r", KeyExpr: "email", Limits: []ratelimit.Limit{{MaxRequests: 1, Window: time.Hour}}, CountIf: "response.status < 400"})
+	for _, test := range []struct {
+		body   string
+		status int
+	}{
+		{`{"email":"teapot"}`, 418}, {`{"email":"teapot"}`, 418}, {`{"email":"broken"}`, 500}, {`{"email":"broken"}`, 500}, // not counted
+		{`{"email":"a"}`, 200}, {`{"email":"a"}`, 429},
+		{`{}`, 400}, {`no JSON`, 400}, {``, 400}, {`{"email":"b"} {}`, 400}, {`{"email":"` + strings.Repeat("x", 100) + `"}`, 413},
+	} {
+		if w := post(h, "/", test.body); w.Code != test.status || strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("%.30s: %d %s, want %d", test.body, w.Code, w.Body, test.status)
+		}
+	}
 }
 
 func post(h http.Handler, path, body string) *httptest.ResponseRecorder {

@@ -211,7 +211,7 @@ func TestTheProgramRefusesToStartOnWhatItCannotDo(t *testing.T) {
 		fault string
 		config
 	}{
-		{"a framework that it does not know", "want gin or std", config{framework: "chi"}},
+		{"a framework that it does not know", "want gin, std or typed", config{framework: "chi"}},
 		{"a Redis URL that is none", errRedisURL.Error(), config{framework: "gin", redisURL: "127.0.0.1:6379"}},
 		{"a relay without a port", "-smtp relay: want host:port", config{framework: "gin", smtpAddr: "relay", from: "a@example.com"}},
 		{"a port that is taken", "address already in use", config{framework: "gin", addr: taken.Addr().String()}},
