@@ -129,7 +129,7 @@ func plainArgument(v reflect.Value) (any, *fault) {
 		if isMarshaler(v.Type()) {
 			return plainValue(v.Interface(), nil)
 		}
-		if v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct && v.Elem().Type() != timeType() {
+		if v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
 			return v.Interface(), nil // the struct would be copied
 		}
 		v = v.Elem()

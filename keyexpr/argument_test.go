@@ -1,9 +1,11 @@
 package keyexpr_test
 
 import (
+	"encoding"
 	"encoding/json"
 	"errors"
 	"math"
+	"math/big"
 	"net/http"
 	"reflect"
 	"slices"
@@ -32,7 +34,7 @@ type SendRequest struct {
 	ByNumber   map[int8]string   `json:"byNumber"`
 	Extra      any               `json:"extra"`
 	Secret     string            `json:"-"`
-	Dash       string            `json:"-,"`
+	Dash       string            `json:"a-b"`
 	Body       string            `json:"body"`
 	Header     string            `json:"header"`
 	Response   string            `json:"response"`
@@ -145,7 +147,7 @@ func TestAnExpressionSeesTheArgument(t *testing.T) {
 		`extra.ptr.ID`:                    {"8"},
 		`extra.n`:                         {"10"},
 		`Secret`:                          {"s"},
-		`in["-"]`:                         {"d"},
+		`in["a-b"]`:                       {"d"},
 		`Dash`:                            {"d"},
 		`body`:                            {"text"},
 		`header`:                          {"h"},
@@ -261,6 +263,11 @@ func TestAFaultNamesTheMemberOfTheArgument(t *testing.T) {
 			t.Errorf("%s:\n got %+v\nwant %v of %s: %s", row.expression, failed, row.problem, row.part, row.detail)
 		}
 	}
+	for _, expression := range []string{`trace ?? "none"`, `user.next.email ?? "none"`, `extra.a.b ?? tags[0] ?? labels.a ?? "none"`, `small ?? "none"`} {
+		if key, err := compileWith(t, expression, ofFunction[SendRequest]()).Key(call{zero}, nil); err != nil || key[0] != "none" {
+			t.Errorf("%s is %q, %v", expression, key, err)
+		}
+	}
 	_, err := compileWith(t, `email`, ofHandler[SendRequest]()).Key(bound{get("/"), zero}, nil)
 	if failed, _ := errors.AsType[*keyexpr.KeyError](err); failed == nil || failed.Detail() != `The member "email" of the request is empty.` {
 		t.Errorf("a client reads %v", failed)
@@ -274,10 +281,10 @@ func TestAFaultNamesTheMemberOfTheArgument(t *testing.T) {
 // TestMembersHaveTheNamesOfJSON holds the names against encoding/json itself.
 func TestMembersHaveTheNamesOfJSON(t *testing.T) {
 	t.Parallel()
-	type Deep struct{ A, B string }
+	type Deep struct{ A, B, F string }
 	type deep struct {
 		D string `json:"d"`
-		E string `json:"bad\"name"`
+		E string
 	}
 	type Left struct {
 		Deep
@@ -299,7 +306,7 @@ func TestMembersHaveTheNamesOfJSON(t *testing.T) {
 		Plain string `json:",omitempty"`
 	}
 	in := All{
-		Left: Left{Deep: Deep{"1", "2"}, B: "4", F: "5", G: "6"}, Right: &Right{"7", "8", "9"}, deep: deep{"10", "11"},
+		Left: Left{Deep: Deep{"1", "2", "3"}, B: "4", F: "5", G: "6"}, Right: &Right{"7", "8", "9"}, deep: deep{"10", "11"},
 		C: "12", Named: Right{F: "13"}, Plain: "14",
 	}
 	data, err := json.Marshal(in)
@@ -365,6 +372,38 @@ func TestOneArgumentProgramServesManyCallsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+func TestWhatMarshalsItselfIsText(t *testing.T) {
+	t.Parallel()
+	type input struct {
+		Big   *big.Int
+		Any   any
+		Text  encoding.TextMarshaler
+		At    time.Time
+		Until *time.Time
+		IDs   []uuid.UUID
+		Wait  time.Duration
+		Deep  **big.Int
+	}
+	now, deep := time.Now(), big.NewInt(4)
+	in := input{big.NewInt(1), big.NewInt(2), big.NewInt(3), now, &now, []uuid.UUID{{}}, time.Second, &deep}
+	for expression, want := range map[string]string{
+		`Big`: "1", `Big == "1" ? "yes" : "no"`: "yes", `Any`: "2", `Any == "2" ? "yes" : "no"`: "yes", `Text + "!"`: "3!", `Deep`: "4",
+		`Until == At ? "yes" : "no"`: "yes", `IDs[0] + "."`: "00000000-0000-0000-0000-000000000000.", `IDs`: "00000000-0000-0000-0000-000000000000",
+		`Wait + 1`: "1000000001",
+	} {
+		key, err := compileWith(t, expression, ofFunction[input]()).Key(call{&in}, nil)
+		if err != nil || !slices.Equal(key, []string{want}) {
+			t.Errorf("%s is %q, %v, want %q", expression, key, err, want)
+		}
+	}
+	for _, expression := range []string{`Big`, `Any`, `Text`, `Deep`, `IDs`} {
+		_, err := compileWith(t, expression, ofFunction[input]()).Key(call{&input{}}, nil)
+		if failed, ok := errors.AsType[*keyexpr.KeyError](err); !ok || failed.Problem != keyexpr.Missing {
+			t.Errorf("%s, which is nil: %v", expression, err)
+		}
+	}
 }
 
 func TestAnIndexOfAMapIsNotBent(t *testing.T) {

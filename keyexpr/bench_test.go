@@ -2,9 +2,12 @@ package keyexpr_test
 
 import (
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/sashlimit/sash/keyexpr"
 )
 
 // again is a body that can be read again and again.
@@ -44,6 +47,77 @@ func BenchmarkKey(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkCondition(b *testing.B) {
+	for _, row := range []struct {
+		expression string
+		config     keyexpr.Config
+		want       bool
+	}{
+		{`true`, everything, true},
+		{`request.method == "POST"`, everything, true},
+		{`vars.user != nil`, everything, true},
+		{`response.status < 500`, answered(), true},
+	} {
+		b.Run(row.expression, func(b *testing.B) {
+			c := condition(b, row.expression, row.config)
+			r := httptest.NewRequest("POST", "/", nil)
+			src := &done{silent{request{http: r, vars: map[string]any{"user": &user{}}}}}
+			b.ReportAllocs()
+			for b.Loop() {
+				if holds, err := c.Holds(src); err != nil || holds != row.want {
+					b.Fatal(holds, err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkCost(b *testing.B) {
+	const body = `{"subject":"code","recipients":["a@example.com","b@example.com","c@example.com"]}`
+	c := cost(b, `len(body.recipients)`, everything)
+	reader := strings.NewReader(body)
+	r := httptest.NewRequest("POST", "/", again{reader})
+	r.ContentLength = int64(len(body))
+	src := &silent{request{http: r}}
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = reader.Seek(0, io.SeekStart)
+		r.Body = again{reader}
+		if n, err := c.Of(src); err != nil || n != 3 {
+			b.Fatal(n, err)
+		}
+	}
+}
+
+func BenchmarkArgument(b *testing.B) {
+	in := sendRequest()
+	var src keyexpr.Source = call{&in}
+	for _, row := range []struct{ expression, want string }{
+		{`email`, "Bob@example.com"},
+		{`email(email)`, "bob@example.com"},
+		{`user.id`, "42"},
+		{`[tenant, user.id]`, "acme"},
+		{`extra.ptr.id`, "8"},
+	} {
+		b.Run(row.expression, func(b *testing.B) {
+			p := compileWith(b, row.expression, ofFunction[SendRequest]())
+			parts := make([]string, 0, 4)
+			b.ReportAllocs()
+			for b.Loop() {
+				if key, err := p.Key(src, parts); err != nil || key[0] != row.want {
+					b.Fatal(key, err)
+				}
+			}
+		})
+	}
+}
+
+// done is a request that has been answered.
+type done struct{ silent }
+
+func (*done) Status() int                 { return 200 }
+func (*done) ResponseHeader() http.Header { return nil }
 
 // silent does not write down what it was asked for.
 type silent struct{ request }

@@ -13,6 +13,9 @@
 // address of a pro user. It yields a key or a [KeyError], never an empty key and
 // never a key that stands for "no value": those would be one bucket for everybody.
 //
+// The same language says what else a limit depends on: a [Condition] is true or
+// false, a [Cost] a whole number, a [Choice] one of the texts declared beside it.
+//
 // # Names
 //
 //	body.a.b[0]              member of the JSON body
@@ -24,9 +27,32 @@
 //	route                    matched pattern, "" if none
 //	request.method           also .path .host .proto .remoteAddr
 //
+// In a condition that is evaluated after the handler, where [Config.Response] says so:
+//
+//	response.status          status code, a whole number
+//	response.header("X")     first value
+//
 // What a request does not have is nil, so that a ?? b falls back to b. Members
 // of body, form, query, params and vars are named by constants; body.a?.b is
 // body.a.b, which is nil if any member on the way is missing.
+//
+// # The argument
+//
+// Where a function or a typed handler is limited, [Config.Argument] is the type of
+// what it is called with, and an expression sees that as in:
+//
+//	in.email                 member of the argument
+//	email, user.id, Tags[0]  the same without in, unless the request has the name
+//
+// A field of a struct has the name of its json tag, and its Go name as well;
+// embedded structs lend theirs as in encoding/json. The whole path is checked
+// against the type when the expression is compiled, as far as the type tells: a
+// map has every member, and what is in an interface is known only at run time.
+// Pointers are followed, and what lies behind a nil one is nil. A field that the
+// caller left out has its zero value, which is not nil. Methods cannot be called,
+// but for MarshalText, which makes its value text.
+//
+// A plain function has no request ([Config.NoRequest]), and so none of its names.
 //
 // # Functions
 //

@@ -3,9 +3,11 @@ package keyexpr
 import (
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
 	"weak"
 )
 
@@ -25,11 +27,18 @@ func (b *bare) Body() ([]byte, bool)        { return nil, false }
 type account struct {
 	ID    string
 	Large [1 << 10]byte
+	Any   any
 }
+
+// Argument, Status and ResponseHeader make it a source of everything.
+func (b *bare) Argument() any               { return b.vars["user"] }
+func (b *bare) Status() int                 { return 200 }
+func (b *bare) ResponseHeader() http.Header { return http.Header{"X": {b.http.URL.RawQuery}} }
 
 // TestNothingOfARequestOutlivesIt holds the one machine of a program, as a pool
 // may do for as long as it likes, and lets it evaluate with success and without.
 func TestNothingOfARequestOutlivesIt(t *testing.T) {
+	config := Config{Vars: true, Response: true, Argument: reflect.TypeFor[*account]()}
 	for _, expression := range []string{
 		`vars.user.ID`,
 		`let u = vars.user; let w = [u, body.list, query.a]; w[0].ID + u.ID`,
@@ -39,22 +48,59 @@ func TestNothingOfARequestOutlivesIt(t *testing.T) {
 		`vars.user.ID + vars.user.Large.x`,
 		`{"a": vars.user}[query.a] == nil ? 1 : 2`,
 		`lower(vars.user)`,
+		`ID`,
+		`let u = in; [u.ID, body.a]`,
+		`let u = [in, in, response.header("X")]; u[0].ID`,
+		`lower(in.Any)`,
+		`in.Any`,
+		`response.header("X") == "" ? in.Any : in.ID`,
 	} {
-		p, err := Compile(expression, Config{Vars: true})
+		p, err := Compile(expression, config)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := newMachine(&p.compiled)
-		p.machines.New = func() any { return m }
-		user, request, body := evaluate(p)
-		runtime.GC()
-		runtime.GC()
-		if user.Value() != nil || request.Value() != nil || body.Value() != nil {
-			t.Errorf("%s keeps user %v, request %v, body %v", expression,
-				user.Value() != nil, request.Value() != nil, body.Value() != nil)
-		}
-		runtime.KeepAlive(m)
+		keepsNothing(t, &p.compiled, func(src Source) { _, _ = p.Key(src, nil) })
 	}
+	for _, expression := range []string{`vars.user`, `in.Any`, `let u = in; let l = [u, body.list]; u.ID in l`, `[vars.user][0].ID == response.header("X")`} {
+		c, err := CompileCondition(expression, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keepsNothing(t, &c.compiled, func(src Source) { _, _ = c.Holds(src) })
+	}
+	for _, expression := range []string{`vars.user`, `len(body.list)`, `let u = [in, vars.user]; len(u)`} {
+		c, err := CompileCost(expression, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keepsNothing(t, &c.compiled, func(src Source) { _, _ = c.Of(src) })
+	}
+	u1 := []string{"u1"}
+	for _, expression := range []string{`vars.user.ID`, `ID`, `body.list[0] == "y" ? ID : query.a`} {
+		c, err := CompileChoice(expression, u1, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keepsNothing(t, &c.compiled, func(src Source) {
+			if chosen, _ := c.Of(src); unsafe.StringData(chosen) != unsafe.StringData(u1[0]) {
+				t.Errorf("%s yields %q, but not as it was declared", expression, chosen)
+			}
+		})
+	}
+}
+
+func keepsNothing(t *testing.T, c *compiled, evaluate func(Source)) {
+	t.Helper()
+	m := newMachine(c)
+	c.machines.New = func() any { return m }
+	user, request, body := lend(evaluate)
+	runtime.GC()
+	runtime.GC()
+	if user.Value() != nil || request.Value() != nil || body.Value() != nil {
+		t.Errorf("%s keeps user %v, request %v, body %v", c,
+			user.Value() != nil, request.Value() != nil, body.Value() != nil)
+	}
+	runtime.KeepAlive(m)
 }
 
 type text struct{ *strings.Reader }
@@ -62,11 +108,12 @@ type text struct{ *strings.Reader }
 func (*text) Close() error { return nil }
 
 //go:noinline
-func evaluate(p *Program) (weak.Pointer[account], weak.Pointer[http.Request], weak.Pointer[text]) {
+func lend(evaluate func(Source)) (weak.Pointer[account], weak.Pointer[http.Request], weak.Pointer[text]) {
 	user := &account{ID: strings.Clone("u1")}
+	user.Any = user
 	body := &text{strings.NewReader(`{"a":"x","list":["y"]}`)}
 	r := httptest.NewRequest("POST", "/?a=1", nil)
 	r.Body, r.ContentLength = body, -1
-	_, _ = p.Key(&bare{http: r, vars: map[string]any{"user": user}}, nil)
+	evaluate(&bare{http: r, vars: map[string]any{"user": user}})
 	return weak.Make(user), weak.Make(r), weak.Make(body)
 }
