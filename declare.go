@@ -71,8 +71,8 @@ var (
 	// secret is a name of something that is guessed at: failing open, a limit on it fails the one it guards.
 	secret = regexp.MustCompile(`(?i)login|signin|password|passwd|otp|token|verif|code|auth`)
 
-	// mailbox is a part of a request that holds an e-mail address, by its name.
-	mailbox = regexp.MustCompile(`(?i)^(body|form|query)\.(.*\.)?e?-?mail(_?address)?$`)
+	// mailbox is a part of a request, or of an argument, that holds an e-mail address, by its name.
+	mailbox = regexp.MustCompile(`(?i)^(body|form|query|in)\.(.*\.)?e?-?mail(_?address)?$`)
 )
 
 // warnings tells what is allowed, but probably not meant, in view of what was declared before.
@@ -86,14 +86,14 @@ func (r *rule) warnings(before []ratelimit.Declaration) []string {
 	}
 	reads := r.key.Reads()
 	switch {
-	case len(reads) == 0:
+	case r.key.Constant():
 		warnings = append(warnings, "the key is a constant: everybody shares one quota, and any client can use it up")
 	case !slices.ContainsFunc(reads, func(read string) bool {
 		return !strings.HasPrefix(read, "header(") && !strings.HasPrefix(read, "cookie(")
 	}):
 		warnings = append(warnings, "the key is only what a client puts into its headers: it has a new quota for each value it makes up; add ip or a rule by ip")
 	}
-	if slices.ContainsFunc(reads, mailbox.MatchString) && !strings.Contains(r.KeyExpr, "email(") {
+	if slices.ContainsFunc(r.key.Verbatim(), mailbox.MatchString) {
 		warnings = append(warnings, "the key is an e-mail address as it is spelled, and every spelling has a quota of its own: write email(…) around it")
 	}
 	if secret.MatchString(r.label()) && !r.DryRun {
