@@ -48,6 +48,23 @@ func TestAPlanIsChosenForEachRequest(t *testing.T) {
 	})
 }
 
+func TestAPlanWithAShortWindowForgetsNothingThatAnotherCounts(t *testing.T) {
+	eachAdapter(t, func(t *testing.T, app *app) {
+		clock := noon
+		app.on(t, ratelimit.NewMemoryStore(ratelimit.MemoryConfig{Now: func() time.Time { return clock }}))
+		app.handle("GET", "/", sash.Rule{
+			Name: "api", KeyExpr: `"k"`, LimitsBy: "query.plan",
+			Plans: map[string][]ratelimit.Limit{"hour": hourly(2), "minute": {{MaxRequests: 1, Window: time.Minute}}},
+		})
+		app.get(t, "/?plan=hour").wants(t, 200, `;r=1`)
+		clock = clock.Add(2 * time.Minute)
+		app.get(t, "/?plan=minute").wants(t, 200, `;r=0`)
+		clock = clock.Add(28 * time.Minute)
+		app.get(t, "/?plan=hour").wants(t, 429, `;r=0;t=1800`)
+		app.get(t, "/?plan=day").wants(t, 400, ``)
+	})
+}
+
 func TestAFunctionMayTellTheLimits(t *testing.T) {
 	everywhere(t, func(t *testing.T, app *app) {
 		quota := map[string]int{"a": 1, "b": 2}

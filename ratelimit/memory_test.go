@@ -144,6 +144,18 @@ func TestAKeyWhoseLogHasLeftWhileTheStoreIsFullIsNotDeniedForOthers(t *testing.T
 	}
 }
 
+func TestTheFirstNewKeyAfterALogHasLeftFindsItsRoom(t *testing.T) {
+	t.Parallel()
+	m := newMemory(1)
+	m.allow("old", threePerMinute)
+	m.advance(59 * time.Second)
+	m.flood(3, threePerMinute) // fills the overflow log
+	m.advance(time.Second)
+	if d := m.allow("new", threePerMinute); !d.Allowed || d.Remaining != 2 {
+		t.Errorf("there is room for it: %+v", d)
+	}
+}
+
 func TestClaimsThatShareAnOverflowLogAreStillTakenTogether(t *testing.T) {
 	t.Parallel()
 	m := newMemory(1)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -264,29 +265,31 @@ func TestOnAClusterADenialStandsWhateverBecomesOfTheOtherKeys(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	client := cluster.Client()
-	lim, err := ratelimit.New(ratelimit.Config{Store: redisstore.New(client), Timeout: 10 * time.Second})
+	lim, err := ratelimit.New(ratelimit.Config{Store: redisstore.New(client), Timeout: 4 * time.Second}) // less than a read's
 	if err != nil {
 		t.Fatal(err)
 	}
 	exhausted := claimOn("exhausted")
 	exhausted.Cost = 3
 	lim.AllowAll(t.Context(), exhausted)
+	exhausted.Cost = 1
 	elsewhere := keyOnAnotherNode(t, client, "rate_limit:exhausted")
 	node, err := client.MasterForKey(t.Context(), "rate_limit:"+elsewhere)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range cluster.Nodes {
-		if n.Addr() == node.Options().Addr {
-			n.Freeze()
-			defer n.Thaw()
+	i := slices.IndexFunc(cluster.Nodes, func(n *redistest.Server) bool { return n.Addr() == node.Options().Addr })
+	stands := func(what string) {
+		decisions, err := lim.AllowAll(t.Context(), claimOn(elsewhere), exhausted)
+		if err != nil || decisions[1].Reason != ratelimit.Exhausted || decisions[0].Reason != ratelimit.Withheld {
+			t.Errorf("%s: got %+v, %v", what, decisions, err)
 		}
 	}
-	exhausted.Cost = 1
-	decisions, err := lim.AllowAll(t.Context(), claimOn(elsewhere), exhausted)
-	if err != nil || decisions[1].Reason != ratelimit.Exhausted || decisions[0].Reason != ratelimit.Withheld {
-		t.Errorf("got %+v, %v", decisions, err)
-	}
+	cluster.Nodes[i].Freeze()
+	stands("the other key's server is silent")
+	cluster.Nodes[i].Thaw()
+	cluster.Nodes[i].Stop()
+	stands("the other key's server is down")
 }
 
 // keyOnAnotherNode returns the name of a log that does not lie where key does.
