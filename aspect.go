@@ -36,11 +36,15 @@ type Verdict struct {
 
 // Outcome is what one rule says of one request.
 type Outcome struct {
-	Rule string // its name, or its key expression
+	Rule   string // its name, or its key expression; that of a dry run ends in " (dry run)"
+	DryRun bool
+
+	// Decision of a dry run that would have denied has the Reason Shadowed, and of one that could not decide, for
+	// want of a key for example, Undecided. Both are Allowed.
 	ratelimit.Decision
 
 	rule  *rule
-	plan  *plan
+	plan  *plan // nil: undecided
 	claim ratelimit.Claim
 }
 
@@ -55,41 +59,69 @@ func (a *Aspect) Check(header http.Header, src keyexpr.Source) Verdict {
 	return v
 }
 
-// decide is Check without HTTP.
+// decide is Check without HTTP. Whatever is wrong with a dry run, it denies nobody.
 func (a *Aspect) decide(ctx context.Context, src keyexpr.Source) Verdict {
 	v := Verdict{Decision: ratelimit.Decision{Allowed: true, Reason: ratelimit.Skipped}}
 	if a.skip != nil {
 		if skip, err := a.skip.Holds(src); skip || err != nil {
-			v.Allowed, v.Err = err == nil, err
+			if a.hasLive() {
+				v.Allowed, v.Err = err == nil, err
+			}
 			return v
 		}
 	}
-	dryRuns := 0
 	v.Outcomes = make([]Outcome, 0, len(a.rules))
 	for i := range a.rules {
 		r := &a.rules[i]
-		o, applies, err := r.claim(ctx, src, a.routes.logName(a.rules, i, src))
+		o, applies, err := r.claim(ctx, src, a.logName(i, src))
 		switch {
-		case err != nil && r.DryRun: // it must not deny, whatever is wrong
+		case err != nil && r.DryRun:
+			v.Outcomes = append(v.Outcomes, r.undecided())
 		case err != nil:
 			return Verdict{Err: err}
-		case applies && r.DryRun:
-			dryRuns++
-			v.Outcomes = append(v.Outcomes, o)
 		case applies:
 			v.Outcomes = append(v.Outcomes, o)
 		}
 	}
-	if err := a.take(ctx, v.Outcomes, len(v.Outcomes)-dryRuns, false); err != nil {
+	if err := a.take(ctx, v.Outcomes, false); err != nil {
 		return Verdict{Err: err}
 	}
-	if dryRuns > 0 {
-		if err := a.take(ctx, v.Outcomes, dryRuns, true); err != nil {
-			return Verdict{Err: err}
+	if err := a.take(ctx, v.Outcomes, true); err != nil {
+		for i := range v.Outcomes {
+			if o := &v.Outcomes[i]; o.DryRun {
+				*o = o.rule.undecided()
+			}
 		}
 	}
 	v.bind()
 	return v
+}
+
+func (a *Aspect) hasLive() bool {
+	return slices.ContainsFunc(a.rules, func(r rule) bool { return !r.DryRun })
+}
+
+// logName is the rule part of the keys of rules[i] on the request's route.
+func (a *Aspect) logName(i int, src keyexpr.Source) string {
+	route := src.Route()
+	names, known := a.routes.names(route)
+	if !known {
+		names = a.routes.add(a.rules, route)
+		a.warnOf(route)
+	}
+	return names[i]
+}
+
+// undecided is the outcome of a dry run that has no answer.
+func (r *rule) undecided() Outcome {
+	return Outcome{Rule: r.outcomeName(), DryRun: true, Decision: ratelimit.Decision{Allowed: true}, rule: r}
+}
+
+func (r *rule) outcomeName() string {
+	if r.DryRun {
+		return r.label() + " (dry run)"
+	}
+	return r.label()
 }
 
 // claim is what the rule claims for one request, and whether it applies at all.
@@ -115,30 +147,32 @@ func (r *rule) claim(ctx context.Context, src keyexpr.Source, name string) (o Ou
 		return o, false, err
 	}
 	return Outcome{
-		Rule:  r.label(),
-		rule:  r,
-		plan:  plan,
-		claim: ratelimit.Claim{Key: ratelimit.Key(name, parts...), Limits: plan.limits, Cost: cost, Keep: r.plans.keep},
+		Rule:   r.outcomeName(),
+		DryRun: r.DryRun,
+		rule:   r,
+		plan:   plan,
+		claim:  ratelimit.Claim{Key: ratelimit.Key(name, parts...), Limits: plan.limits, Cost: cost, Keep: r.plans.keep},
 	}, true, nil
 }
 
-// take decides the n outcomes that are dry runs, or that are not.
-func (a *Aspect) take(ctx context.Context, outcomes []Outcome, n int, dryRun bool) error {
-	if n == 0 {
-		return nil
-	}
-	claims := make([]ratelimit.Claim, 0, n)
+// take decides the outcomes that are dry runs, or those that are not.
+func (a *Aspect) take(ctx context.Context, outcomes []Outcome, dryRun bool) error {
+	taken := func(o *Outcome) bool { return o.DryRun == dryRun && o.plan != nil }
+	var claims []ratelimit.Claim
 	for i := range outcomes {
-		if outcomes[i].rule.DryRun == dryRun {
+		if taken(&outcomes[i]) {
 			claims = append(claims, outcomes[i].claim)
 		}
+	}
+	if len(claims) == 0 {
+		return nil
 	}
 	decisions, err := a.limiter.AllowAll(ctx, claims...)
 	if err != nil {
 		return err
 	}
 	for i := range outcomes {
-		if outcomes[i].rule.DryRun != dryRun {
+		if !taken(&outcomes[i]) {
 			continue
 		}
 		d := decisions[0]
@@ -155,7 +189,7 @@ func (v *Verdict) bind() {
 	first := true
 	var violated []string
 	for _, o := range v.Outcomes {
-		if o.rule.DryRun {
+		if o.DryRun {
 			continue
 		}
 		if first || o.Binds(v.Decision) {
@@ -177,24 +211,30 @@ func (o *Outcome) binding() int {
 func (a *Aspect) Watches() bool { return a.watches }
 
 // After does what rules declare for a finished response: it refunds what CountIf does not count, and forgets keys
-// for which ResetIf holds. src sees the response. A condition that cannot be evaluated leaves the request counted;
-// so does a store that cannot be reached, and the Limiter's Logger hears of that outage.
+// for which ResetIf holds. src sees the response. A condition that cannot be evaluated leaves the request counted, and
+// the Limiter's Logger hears of it; so does a store that cannot be reached.
 func (a *Aspect) After(v Verdict, src keyexpr.ResponseSource) {
 	ctx := src.Request().Context()
 	for i := range v.Outcomes {
 		o := &v.Outcomes[i]
-		if r := o.rule; r.resetIf != nil {
-			if reset, err := r.resetIf.Holds(src); reset && err == nil {
-				_ = a.limiter.Reset(ctx, o.claim.Key) // the Limiter tells of an outage
-				continue
-			}
+		if o.rule.resetIf != nil && o.plan != nil && a.holds(o.rule.resetIf, src, false) {
+			_ = a.limiter.Reset(ctx, o.claim.Key) // the Limiter tells of an outage
+			continue
 		}
-		if r := o.rule; r.countIf != nil && o.Ticket != (ratelimit.Ticket{}) {
-			if counts, err := r.countIf.Holds(src); !counts && err == nil {
-				_ = a.limiter.Refund(ctx, o.claim.Key, o.Ticket)
-			}
+		if o.rule.countIf != nil && o.Ticket.Cost > 0 && !a.holds(o.rule.countIf, src, true) {
+			_ = a.limiter.Refund(ctx, o.claim.Key, o.Ticket)
 		}
 	}
+}
+
+// holds evaluates a condition on a response, or returns otherwise.
+func (a *Aspect) holds(c *keyexpr.Condition, src keyexpr.Source, otherwise bool) bool {
+	holds, err := c.Holds(src)
+	if err != nil {
+		a.limiter.Logger().Warn("rate limit: a condition on the response cannot be evaluated, and the request stays counted", "err", err)
+		return otherwise
+	}
+	return holds
 }
 
 // setFields describes a verdict in the header fields of its response.
@@ -206,8 +246,11 @@ func (a *Aspect) setFields(header http.Header, v Verdict) {
 	live, dry := space[:0], []headers.Quota(nil)
 	for i := range v.Outcomes {
 		o := &v.Outcomes[i]
+		if o.plan == nil {
+			continue
+		}
 		quota := headers.Quota{Policies: o.plan.policies, Binding: o.binding(), Decision: o.Decision, Known: o.Reason != ratelimit.FailedOpen}
-		if o.rule.DryRun {
+		if o.DryRun {
 			dry = append(dry, quota)
 		} else {
 			live = append(live, quota)
@@ -217,7 +260,7 @@ func (a *Aspect) setFields(header http.Header, v Verdict) {
 		a.dialect.Set(header, live...)
 	}
 	if a.showDryRun && len(dry) > 0 {
-		shadow := make(http.Header)
+		shadow := http.Header{"Ratelimit": header["Ratelimit-Dry-Run"]} // of a level further out
 		headers.Draft.Set(shadow, dry...)
 		header["Ratelimit-Dry-Run"] = shadow["Ratelimit"]
 	}

@@ -3,8 +3,10 @@ package sash
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/sashlimit/sash/keyexpr"
 	"github.com/sashlimit/sash/ratelimit"
@@ -65,6 +67,9 @@ func compile(limiter *ratelimit.Limiter, options Options, config keyexpr.Config,
 	if len(rules) == 0 {
 		return nil, errors.New("sash: no rule is given, and the handler would be unlimited")
 	}
+	if options.Dialect < headers.Draft || options.Dialect > headers.None {
+		return nil, fmt.Errorf("sash: there is no dialect %d of header fields: choose one of package headers", options.Dialect)
+	}
 	a := &Aspect{limiter: limiter, dialect: options.Dialect, showDryRun: options.ShowDryRun}
 	var faults []error
 	if options.Skip != "" {
@@ -118,6 +123,10 @@ func (r *rule) sharesPolicy(other *rule) string {
 
 func compileRule(declared Rule, config keyexpr.Config) (rule, error) {
 	declared.Limits = slices.Clone(declared.Limits)
+	declared.Plans = maps.Clone(declared.Plans)
+	for name, limits := range declared.Plans {
+		declared.Plans[name] = slices.Clone(limits)
+	}
 	r := rule{Rule: declared, name: declared.logName()}
 	var faults []error
 	note := func(field string, err error) {
@@ -145,13 +154,26 @@ func compileRule(declared Rule, config keyexpr.Config) (rule, error) {
 		note("Cost", err)
 	}
 	config.Response = true
-	if declared.CountIf != "" {
-		r.countIf, err = keyexpr.CompileCondition(declared.CountIf, config)
-		note("CountIf", err)
-	}
-	if declared.ResetIf != "" {
-		r.resetIf, err = keyexpr.CompileCondition(declared.ResetIf, config)
-		note("ResetIf", err)
-	}
+	r.countIf, err = compileAfter(declared.CountIf, config)
+	note("CountIf", err)
+	r.resetIf, err = compileAfter(declared.ResetIf, config)
+	note("ResetIf", err)
 	return r, errors.Join(faults...)
+}
+
+// compileAfter compiles a condition on the finished response, if there is one. By then the body is gone.
+func compileAfter(expression string, config keyexpr.Config) (*keyexpr.Condition, error) {
+	if expression == "" {
+		return nil, nil
+	}
+	c, err := keyexpr.CompileCondition(expression, config)
+	if err != nil {
+		return nil, err
+	}
+	for _, read := range c.Reads() {
+		if strings.HasPrefix(read, "body.") || strings.HasPrefix(read, "form.") {
+			return nil, fmt.Errorf("it reads %s, but the handler has read the body by then: let the handler tell by a header of its response", read)
+		}
+	}
+	return c, nil
 }

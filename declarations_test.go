@@ -111,6 +111,8 @@ func wrongDeclarations() []wrongDeclaration {
 		{"a choice that is a number", sash.Rule{KeyExpr: "ip", LimitsBy: `1`, Plans: plans}},
 		{"a plan without limits", sash.Rule{KeyExpr: "ip", LimitsBy: `"free"`, Plans: map[string][]ratelimit.Limit{"free": nil}}},
 		{"a function without Keep", sash.Rule{KeyExpr: "ip", LimitsBy: "ip", LimitsFunc: tell}},
+		{"Keep without a function", sash.Rule{KeyExpr: "ip", Limits: h, Keep: time.Hour}},
+		{"a CountIf on the body", sash.Rule{KeyExpr: "ip", Limits: h, CountIf: "body.dry == true"}},
 		{"a name that no header carries", sash.Rule{Name: "é", KeyExpr: "ip", Limits: h}},
 		{"a name with a line break", sash.Rule{Name: "a\nb", KeyExpr: "ip", Limits: h}},
 		{"a name with a slash", sash.Rule{Name: "a/b", KeyExpr: "ip", Limits: h}},

@@ -40,6 +40,17 @@ func (a *Aspect) declare() error {
 	return nil
 }
 
+// warnOf warns when a route is seen for the first time: what a rule guards may only show there.
+func (a *Aspect) warnOf(route string) {
+	for _, r := range a.rules {
+		if !r.DryRun && secret.MatchString(route) && !secret.MatchString(r.label()) {
+			a.limiter.Logger().Warn("rate limit declaration: "+guardsSecret, "rule", r.label(), "route", route)
+		}
+	}
+}
+
+const guardsSecret = "the limit seems to guard a secret, and allows everything while its store is down: bound the guesses in the application too"
+
 // module is where the frames of a declaration that are ours come from: this package and its adapters.
 const module = "github.com/sashlimit/sash"
 
@@ -97,7 +108,7 @@ func (r *rule) warnings(before []ratelimit.Declaration) []string {
 		warnings = append(warnings, "the key is an e-mail address as it is spelled, and every spelling has a quota of its own: write email(…) around it")
 	}
 	if secret.MatchString(r.label()) && !r.DryRun {
-		warnings = append(warnings, "the limit seems to guard a secret, and allows everything while its store is down: bound the guesses in the application too")
+		warnings = append(warnings, guardsSecret)
 	}
 	return warnings
 }

@@ -32,6 +32,8 @@ func Func[In, Out any](limiter *ratelimit.Limiter, rule Rule, fn func(context.Co
 // CompileFunc is Func, with an error where Func panics.
 func CompileFunc[In, Out any](limiter *ratelimit.Limiter, rule Rule, fn func(context.Context, In) (Out, error)) (func(context.Context, In) (Out, error), error) {
 	switch {
+	case fn == nil:
+		return nil, fmt.Errorf("sash: rule %q: there is no function", rule.Name)
 	case rule.Name == "":
 		return nil, errors.New("sash: a rule on a function needs a Name: there is no route that tells it from others")
 	case rule.CountIf != "" || rule.ResetIf != "":
@@ -57,6 +59,9 @@ type DeniedError struct {
 	Rule     string
 	Decision ratelimit.Decision // RetryAfter tells when the call would be allowed
 }
+
+// StatusCode is that of a typed handler that returns the error: 429.
+func (e *DeniedError) StatusCode() int { return http.StatusTooManyRequests }
 
 func (e *DeniedError) Error() string {
 	if e.Decision.Reason == ratelimit.TooCostly {

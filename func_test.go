@@ -125,6 +125,9 @@ func TestAWrongRuleOnAFunctionFailsWhileItIsDeclared(t *testing.T) {
 			t.Errorf("%s: got %v, want %q in it", test.name, err, test.want)
 		}
 	}
+	if _, err := sash.CompileFunc[order, int](lim, sash.Rule{Name: "r", KeyExpr: "email", Limits: hourly(1)}, nil); err == nil {
+		t.Error("no function to call, and no error")
+	}
 	defer func() {
 		if recover() == nil {
 			t.Error("Func did not panic")

@@ -106,13 +106,23 @@ func (p *plans) of(ctx context.Context, src keyexpr.Source) (*plan, error) {
 	}
 	limits, err := p.tell(ctx, strings.Join(asked, ","))
 	if err == nil {
-		err = checkLimits(limits)
+		err = p.check(limits)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sash: rule %q: LimitsFunc: %w", p.label, err)
 	}
 	policies, err := newPolicies(p.label, limits)
 	return &plan{limits, policies}, err
+}
+
+// check is for limits that a function has told.
+func (p *plans) check(limits []ratelimit.Limit) error {
+	for _, l := range limits {
+		if l.Window > p.keep {
+			return fmt.Errorf("the Window %v is longer than Keep, %v, and what has been forgotten cannot be counted", l.Window, p.keep)
+		}
+	}
+	return checkLimits(limits)
 }
 
 // newPolicies names each of limits. A rule of several needs a name for each: its own and the window.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sashlimit/sash/keyexpr"
 	"github.com/sashlimit/sash/ratelimit"
+	"github.com/sashlimit/sash/ratelimit/headers"
 )
 
 // Problem types that IANA registers for quotas.
@@ -30,12 +31,32 @@ type problem struct {
 // what Status says. Nothing of the request is repeated in it, and no error text of the server's.
 func (v Verdict) Answer(w http.ResponseWriter) { v.problem().write(w) }
 
+// WriteReply writes what a typed handler returned: out as JSON with 200, or what WriteError writes for err.
+func WriteReply(w http.ResponseWriter, out any, err error) {
+	var body []byte
+	if err == nil {
+		body, err = json.Marshal(out)
+	}
+	if err != nil {
+		WriteError(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Write(body) // an error is the client's hanging up
+}
+
 // WriteError answers for a typed handler that returned err: with the status that err, or one that it wraps, tells by
-// a method StatusCode() int, else with 500. The text of the error is not the client's to read, and is not written.
+// a method StatusCode() int, if it is 400 or more, else with 500. A *DeniedError is answered as a denial is. The text
+// of the error is not the client's to read, and is not written.
 func WriteError(w http.ResponseWriter, err error) {
+	if denied, ok := errors.AsType[*DeniedError](err); ok {
+		headers.RetryAfter(w.Header(), denied.Decision.RetryAfter)
+		Verdict{Decision: denied.Decision}.Answer(w)
+		return
+	}
 	status := http.StatusInternalServerError
 	var coded interface{ StatusCode() int }
-	if errors.As(err, &coded) && http.StatusText(coded.StatusCode()) != "" {
+	if errors.As(err, &coded) && coded.StatusCode() >= 400 && http.StatusText(coded.StatusCode()) != "" {
 		status = coded.StatusCode()
 	}
 	problem{Title: http.StatusText(status), Status: status}.write(w)

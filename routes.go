@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/sashlimit/sash/keyexpr"
 )
 
 // maxRoutes bounds what an Aspect remembers. Routes are patterns that the application has registered, and a program
@@ -16,19 +14,18 @@ const maxRoutes = 1000
 // routes are those on which an Aspect has seen requests, with the rule parts of keys on each, which are built once.
 // Reading takes no lock: the map is replaced, not changed.
 type routes struct {
-	names atomic.Pointer[map[string][]string]
+	known atomic.Pointer[map[string][]string]
 	mu    sync.Mutex // of writers
 }
 
-// logName is the rule part of the keys of rules[i] on the request's route.
-func (rs *routes) logName(rules []rule, i int, src keyexpr.Source) string {
-	route := src.Route()
-	if known := rs.names.Load(); known != nil {
-		if names, ok := (*known)[route]; ok {
-			return names[i]
-		}
+// names are the rule parts of the keys of an Aspect's rules on a route.
+func (rs *routes) names(route string) ([]string, bool) {
+	known := rs.known.Load()
+	if known == nil {
+		return nil, false
 	}
-	return rs.add(rules, route)[i]
+	names, ok := (*known)[route]
+	return names, ok
 }
 
 func (rs *routes) add(rules []rule, route string) []string {
@@ -39,19 +36,19 @@ func (rs *routes) add(rules []rule, route string) []string {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	known := map[string][]string{}
-	if before := rs.names.Load(); before != nil {
+	if before := rs.known.Load(); before != nil {
 		known = maps.Clone(*before)
 	}
 	if len(known) < maxRoutes {
 		known[route] = names
-		rs.names.Store(&known)
+		rs.known.Store(&known)
 	}
 	return names
 }
 
 // list returns the routes, sorted.
 func (rs *routes) list() []string {
-	known := rs.names.Load()
+	known := rs.known.Load()
 	if known == nil {
 		return nil
 	}

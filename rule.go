@@ -56,8 +56,9 @@ type Rule struct {
 	Cost string
 
 	// CountIf is a condition on the finished response, which it sees as response.status and
-	// response.header("X"): a request for which it is false is refunded, exactly its own entries. Until the
-	// handler has returned it is counted. "" means that every allowed request counts. It costs a round trip
+	// response.header("X"), beside the request but for its body, which the handler has read: a request for which it
+	// is false is refunded, exactly its own entries. Until the handler has returned it is counted. A handler that
+	// panics before it has answered is a 500. "" means that every allowed request counts. It costs a round trip
 	// where it refunds.
 	CountIf string
 
@@ -98,7 +99,7 @@ func (r Rule) logName() string {
 		// There is a slash in it now, which no Name has: the two kinds cannot meet.
 	}
 	if r.DryRun {
-		name += " (dry run)"
+		name += "/dry run"
 	}
 	return name
 }
@@ -106,6 +107,8 @@ func (r Rule) logName() string {
 // checkLimits reports what is wrong with the limits, or nil.
 func (r Rule) checkLimits() error {
 	switch {
+	case r.LimitsFunc == nil && r.Keep != 0:
+		return errors.New("the field Keep is for LimitsFunc: what is declared beside it tells by itself how long to remember")
 	case r.LimitsBy == "" && (r.Plans != nil || r.LimitsFunc != nil):
 		return errors.New("the Plans and LimitsFunc need LimitsBy, the expression that chooses among them")
 	case r.LimitsBy == "":

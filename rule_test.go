@@ -67,20 +67,23 @@ func TestAPlanWithAShortWindowForgetsNothingThatAnotherCounts(t *testing.T) {
 
 func TestAFunctionMayTellTheLimits(t *testing.T) {
 	everywhere(t, func(t *testing.T, app *app) {
-		quota := map[string]int{"a": 1, "b": 2}
+		quota, window := map[string]int{"a": 1, "b": 2}, time.Hour
 		app.handle("GET", "/", sash.Rule{
 			Name: "api", KeyExpr: "query.user", LimitsBy: "query.user", Keep: time.Hour,
 			LimitsFunc: func(_ context.Context, user string) ([]ratelimit.Limit, error) {
 				if quota[user] == 0 {
 					return nil, errors.New("unknown user")
 				}
-				return hourly(quota[user]), nil
+				return []ratelimit.Limit{{MaxRequests: quota[user], Window: window}}, nil
 			},
 		})
 		app.get(t, "/?user=a").wants(t, 200, `"api";r=0`)
 		app.get(t, "/?user=b").wants(t, 200, `"api";r=1`)
 		quota["a"] = 2 // at run time: the same log under another limit
 		app.get(t, "/?user=a").wants(t, 200, `"api";r=0`)
+		window = 2 * time.Hour
+		app.get(t, "/?user=b").wants(t, 503, ``) // longer than Keep
+		window = time.Hour
 		if got := app.get(t, "/?user=c"); got.status != 503 || strings.Contains(got.body, "unknown user") {
 			t.Errorf("a function that fails leaves nothing to decide by: %d %s", got.status, got.body)
 		}
@@ -162,6 +165,45 @@ func TestAHandlerThatPanicsCountsAsA500(t *testing.T) {
 	})
 }
 
+// A proxy panics with ErrAbortHandler when its client hangs up: who has been answered has been answered.
+func TestAHandlerThatPanicsAfterItHasAnsweredCountsAsItAnswered(t *testing.T) {
+	everywhere(t, func(t *testing.T, app *app) {
+		app.respond = func(w http.ResponseWriter, _ *http.Request) {
+			w.Write([]byte("all there is"))
+			http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		app.handle("GET", "/", sash.Rule{Name: "r", KeyExpr: "ip", Limits: hourly(1), CountIf: "response.status < 500"})
+		func() {
+			defer func() { _ = recover() }()
+			app.get(t, "/")
+		}()
+		app.get(t, "/").wants(t, 429, ``)
+	})
+}
+
+func TestADryRunDeniesNobodyWhateverIsWrongWithIt(t *testing.T) {
+	eachAdapter(t, func(t *testing.T, app *app) {
+		app.on(t, nil)
+		app.skip = "body.skip"
+		app.handle("POST", "/", sash.Rule{Name: "r", KeyExpr: "ip", Limits: hourly(1), DryRun: true})
+		app.post(t, "/", "no JSON").wants(t, 200, ``)
+		app.limiter.Close()
+		app.post(t, "/", `{"skip":false}`).wants(t, 200, ``)
+	})
+}
+
+func TestWhatIsDeclaredIsTheRulesOwn(t *testing.T) {
+	eachAdapter(t, func(t *testing.T, app *app) {
+		app.on(t, nil)
+		plans := map[string][]ratelimit.Limit{"a": hourly(1)}
+		app.handle("GET", "/", sash.Rule{Name: "r", KeyExpr: "ip", LimitsBy: `"a"`, Plans: plans})
+		plans["a"][0].MaxRequests = 9
+		app.limiter.Rules()[0].Plans["a"][0].MaxRequests = 9
+		app.get(t, "/").wants(t, 200, `"r";r=0`)
+	})
+}
+
 func TestAWatchedHandlerMayStillFlushAndHijack(t *testing.T) {
 	eachAdapter(t, func(t *testing.T, app *app) {
 		app.on(t, nil)
@@ -237,7 +279,7 @@ func TestADryRunDecidesAndCountsButNeverDenies(t *testing.T) {
 		app.get(t, "/trial").wants(t, 200, ``) // not even for want of a key
 		app.get(t, "/live?user=bob").wants(t, 200, `"r";r=0`)
 		app.get(t, "/live?user=bob").wants(t, 429, ``)
-		if got, want := strings.Join(seen, "; "), "r counted true; r shadowed true; r counted true; r exhausted false"; got != want {
+		if got, want := strings.Join(seen, "; "), "r (dry run) counted true; r (dry run) shadowed true; r (dry run) undecided true; r counted true; r exhausted false"; got != want {
 			t.Errorf("observed %s\nwant %s", got, want)
 		}
 	})

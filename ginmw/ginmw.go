@@ -93,7 +93,7 @@ func (d Decorator) Compile(rules ...sash.Rule) (gin.HandlerFunc, error) {
 		src := source{c}
 		verdict, goesOn := d.check(c, aspect, src)
 		if goesOn && aspect.Watches() {
-			watch(c, aspect, verdict, src)
+			watch(c, aspect, verdict, src, c.Next)
 		}
 	}, nil
 }
@@ -135,12 +135,18 @@ func (d Decorator) check(c *gin.Context, aspect *sash.Aspect, src keyexpr.Source
 	return verdict, false
 }
 
-// watch runs the rest of the chain, and lets the rules see its response.
-func watch(c *gin.Context, aspect *sash.Aspect, verdict sash.Verdict, src keyexpr.Source) {
-	status := http.StatusInternalServerError // what a panic will become
-	defer func() { aspect.After(verdict, sash.WithResponse(src, status, c.Writer.Header())) }()
-	c.Next()
-	status = c.Writer.Status()
+// watch runs what is left to do for a request, and lets the rules see its response.
+func watch(c *gin.Context, aspect *sash.Aspect, verdict sash.Verdict, src keyexpr.Source, run func()) {
+	finished := false
+	defer func() {
+		status := c.Writer.Status()
+		if !finished && !c.Writer.Written() {
+			status = http.StatusInternalServerError // what a panic will become
+		}
+		aspect.After(verdict, sash.WithResponse(src, status, c.Writer.Header()))
+	}()
+	run()
+	finished = true
 }
 
 // decidedBefore reports whether the aspect has already decided this request, and marks it. HandleContext forgets the

@@ -2,6 +2,7 @@ package ginmw
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -24,6 +25,9 @@ import (
 // Handle panics on a wrong declaration.
 func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, error), rules ...sash.Rule) gin.HandlerFunc {
 	aspect, err := sash.CompileFor[In](d.Limiter, d.options(), rules...)
+	if handler == nil {
+		err = errors.Join(err, errors.New("ginmw: Handle: there is no handler"))
+	}
 	if err != nil {
 		panic(err)
 	}
@@ -38,19 +42,19 @@ func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, er
 		if !goesOn {
 			return
 		}
-		status := http.StatusInternalServerError
+		reply := func() {
+			out, err := handler(c.Request.Context(), in)
+			if err != nil && d.Errored != nil {
+				d.Errored(c, err)
+				return
+			}
+			sash.WriteReply(c.Writer, out, err)
+		}
 		if aspect.Watches() {
-			defer func() { aspect.After(verdict, sash.WithResponse(src, status, c.Writer.Header())) }()
+			watch(c, aspect, verdict, src, reply)
+			return
 		}
-		switch out, err := handler(c.Request.Context(), in); {
-		case err == nil:
-			c.JSON(http.StatusOK, out)
-		case d.Errored != nil:
-			d.Errored(c, err)
-		default:
-			sash.WriteError(c.Writer, err)
-		}
-		status = c.Writer.Status()
+		reply()
 	}
 }
 

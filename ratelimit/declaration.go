@@ -42,8 +42,7 @@ func (l *Limiter) Declare(routes func() []string, declarations ...Declaration) e
 			return fmt.Errorf("%w rule %q: it is already declared on this Limiter with %s, at %s, here with %s: give one of them another name",
 				ErrInvalid, d.Name, all[first].limits(), all[first].Declared, d.limits())
 		}
-		d.Limits, d.Reads = slices.Clone(d.Limits), slices.Clone(d.Reads)
-		all = append(all, declared{d, routes})
+		all = append(all, declared{d.clone(), routes})
 	}
 	l.declared = all
 	return nil
@@ -55,7 +54,7 @@ func (l *Limiter) Rules() []Declaration {
 	defer l.mu.Unlock()
 	list := make([]Declaration, len(l.declared))
 	for i, d := range l.declared {
-		list[i] = d.Declaration
+		list[i] = d.Declaration.clone()
 		if d.routes != nil {
 			list[i].Routes = d.routes()
 		}
@@ -65,6 +64,14 @@ func (l *Limiter) Rules() []Declaration {
 
 // Logger returns the Config's Logger, or one that discards, for warnings about declarations.
 func (l *Limiter) Logger() *slog.Logger { return l.outage.logger }
+
+func (d Declaration) clone() Declaration {
+	d.Reads, d.Limits, d.Plans = slices.Clone(d.Reads), slices.Clone(d.Limits), maps.Clone(d.Plans)
+	for name, limits := range d.Plans {
+		d.Plans[name] = slices.Clone(limits)
+	}
+	return d
+}
 
 func (d Declaration) sameLimits(other Declaration) bool {
 	return sameLimits(d.Limits, other.Limits) && maps.EqualFunc(d.Plans, other.Plans, sameLimits)

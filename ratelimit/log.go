@@ -1,6 +1,8 @@
 package ratelimit
 
 import (
+	"cmp"
+	"slices"
 	"sort"
 	"time"
 
@@ -111,15 +113,28 @@ func (l *log) remove(id uuid.UUID, n int) {
 	l.size = kept
 }
 
-// only returns a log with the entries of id.
-func (l *log) only(id uuid.UUID) log {
-	var c log
-	for i := range l.size {
-		if e := l.entry(i); e.id == id {
-			c.add(e.at, id, 1)
-		}
+// newLog returns a log of entries in any order.
+func newLog(entries []entry) *log {
+	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
+	var l log
+	for _, e := range entries {
+		l.add(e.at, e.id, 1)
 	}
-	return c
+	return &l
+}
+
+// of returns the entries of id.
+func (l *log) of(id uuid.UUID) []entry {
+	return slices.DeleteFunc(l.entries(), func(e entry) bool { return e.id != id })
+}
+
+// entries returns a copy of all entries, oldest first.
+func (l *log) entries() []entry {
+	list := make([]entry, l.size)
+	for i := range list {
+		list[i] = *l.entry(i)
+	}
+	return list
 }
 
 func (l *log) resize(capacity int) {

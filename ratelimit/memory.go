@@ -138,7 +138,7 @@ func (m *MemoryStore) settle(now time.Duration, id uuid.UUID, c *Claim, d *Decis
 		d.Reason = Withheld
 	default:
 		hash := m.hash(c.Key)
-		l, own := m.shard(hash).admit(c.Key, hash, c.Kept(), m.room)
+		l, own := m.shard(hash).admit(now, c.Key, hash, c.Kept(), m.room)
 		*d = l.describe(now, c.Limits, c.Cost, c.Cost)
 		// It fits: look has said so. Where several claims share one overflow log, each is held to its limits alone.
 		d.Allowed, d.RetryAfter, d.Reason, d.Ticket = true, 0, Counted, Ticket{id, c.Cost}

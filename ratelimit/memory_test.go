@@ -144,6 +144,31 @@ func TestAKeyWhoseLogHasLeftWhileTheStoreIsFullIsNotDeniedForOthers(t *testing.T
 	}
 }
 
+func TestInAFullStoreAKeyIsCountedUnderAnyWindow(t *testing.T) {
+	t.Parallel()
+	onePerMinute, onePerHour := ratelimit.Limit{MaxRequests: 1, Window: time.Minute}, ratelimit.Limit{MaxRequests: 1, Window: time.Hour}
+	m := newMemory(1)
+	m.allow("old", threePerMinute)
+	if !m.allow("k", onePerMinute).Allowed || m.allow("k", onePerHour).Allowed {
+		t.Error("its entry in one overflow log is not counted in another")
+	}
+}
+
+func TestAnEntryThatAKeyTakesAlongNoLongerWeighsOnOthers(t *testing.T) {
+	t.Parallel()
+	m := newMemory(1)
+	m.allow("old", threePerMinute)
+	m.advance(30 * time.Second)
+	m.allow("k", threePerMinute) // in the overflow log
+	m.advance(30 * time.Second)
+	m.allow("k", threePerMinute) // in a log of its own
+	m.allow("x", threePerMinute)
+	m.allow("y", threePerMinute)
+	if d := m.allow("z", threePerMinute); !d.Allowed || d.Remaining != 0 {
+		t.Errorf("the third of the overflow log: %+v", d)
+	}
+}
+
 func TestTheFirstNewKeyAfterALogHasLeftFindsItsRoom(t *testing.T) {
 	t.Parallel()
 	m := newMemory(1)

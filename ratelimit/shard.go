@@ -30,26 +30,30 @@ type queue struct {
 	overflow    log
 }
 
-// log returns the log that speaks for key: its own, or where there is no room for one the overflow log. A key that
-// has found room but is not admitted yet has what it left in the overflow log.
+// log returns the log that speaks for key: its own; else what it has left in the overflow logs, and where there is no
+// room for a log of its own, all of the one that it shares. What it returns is not always one that is kept.
 func (s *shard) log(key string, hash uint64, window time.Duration, room int) *log {
 	if l := s.logs[key]; l != nil {
 		return &l.log
 	}
-	q := s.queue(window)
-	switch {
-	case q == nil:
-		return &log{}
-	case len(s.logs) < room:
-		own := q.overflow.only(overflowID(hash))
-		return &own
+	shared := &log{}
+	var apart []entry
+	for _, q := range s.queues {
+		if q.window == window && len(s.logs) >= room {
+			shared = &q.overflow
+			continue
+		}
+		apart = append(apart, q.overflow.of(overflowID(hash))...)
 	}
-	return &q.overflow
+	if len(apart) == 0 {
+		return shared
+	}
+	return newLog(append(apart, shared.entries()...))
 }
 
 // admit returns the log to which an allowed claim on key is written, and whether it is the key's own. It makes one
-// for a key that has none if there is room for another.
-func (s *shard) admit(key string, hash uint64, window time.Duration, room int) (l *log, own bool) {
+// for a key that has none if there is room for another, and moves there what the key has in the overflow logs.
+func (s *shard) admit(now time.Duration, key string, hash uint64, window time.Duration, room int) (l *log, own bool) {
 	q := s.queue(window)
 	if q == nil {
 		q = &queue{window: window}
@@ -60,13 +64,29 @@ func (s *shard) admit(key string, hash uint64, window time.Duration, room int) (
 	case k != nil:
 		k.queue.remove(k)
 	case len(s.logs) < room:
-		k = &keyLog{key: key, log: q.overflow.only(overflowID(hash))}
+		k = &keyLog{key: key}
 		s.logs[key] = k
+		s.move(now, k, hash, window)
 	default:
 		return &q.overflow, false
 	}
 	q.push(k)
 	return &k.log, true
+}
+
+// move takes the entries of a key out of the overflow logs, into its new log.
+func (s *shard) move(now time.Duration, k *keyLog, hash uint64, window time.Duration) {
+	var moved []entry
+	for _, q := range s.queues {
+		if q.overflow.size > 0 {
+			moved = append(moved, q.overflow.of(overflowID(hash))...)
+			q.overflow.remove(overflowID(hash), q.overflow.size)
+		}
+	}
+	if len(moved) > 0 {
+		k.log = *newLog(moved)
+		k.settle(now, window)
+	}
 }
 
 // clean forgets logs and queues that hold nothing any more: up to two logs a call and queue, so that the

@@ -2,7 +2,7 @@ package stdmw
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"net/http"
 
 	"github.com/sashlimit/sash"
@@ -22,6 +22,9 @@ import (
 // Handle panics on a wrong declaration.
 func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, error), rules ...sash.Rule) http.Handler {
 	aspect, err := sash.CompileFor[In](d.Limiter, d.options(), rules...)
+	if handler == nil {
+		err = errors.Join(err, errors.New("stdmw: Handle: there is no handler"))
+	}
 	if err != nil {
 		panic(err)
 	}
@@ -37,14 +40,12 @@ func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, er
 			return
 		}
 		reply := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			switch out, err := handler(r.Context(), in); {
-			case err == nil:
-				writeJSON(w, out)
-			case d.Errored != nil:
+			out, err := handler(r.Context(), in)
+			if err != nil && d.Errored != nil {
 				d.Errored(w, r, err)
-			default:
-				sash.WriteError(w, err)
+				return
 			}
+			sash.WriteReply(w, out, err)
 		})
 		if aspect.Watches() {
 			watch(w, r, reply, aspect, verdict, src)
@@ -52,16 +53,6 @@ func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, er
 		}
 		reply(w, r)
 	})
-}
-
-func writeJSON(w http.ResponseWriter, out any) {
-	body, err := json.Marshal(out)
-	if err != nil {
-		sash.WriteError(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.Write(body) // an error is the client's hanging up
 }
 
 func (d Decorator) fail(w http.ResponseWriter, r *http.Request, err error) {

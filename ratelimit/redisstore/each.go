@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,28 +28,29 @@ func (s *Store) takeEach(ctx context.Context, id uuid.UUID, claims []ratelimit.C
 		admitted bool
 		refunded = make(chan struct{}, len(claims))
 	)
+	half, cancel := halfTime(ctx)
+	defer cancel()
 	for i, claim := range claims {
-		s.refunds.Go(func() {
+		s.background.run(func() {
 			a := answer{claim: i}
-			a.err = s.takeTogether(ctx, id, []ratelimit.Claim{claim}, a.decision[:])
+			a.err = guard(func() error { return s.takeTogether(ctx, id, []ratelimit.Claim{claim}, a.decision[:]) })
 			answers <- a
 			if <-settled; !admitted && claim.Cost > 0 && (a.err != nil || a.decision[0].Allowed) {
-				s.giveBack(ctx, claim, id)
+				_ = guard(func() error { return s.giveBack(ctx, claim, id) }) // what fails leaves by age
 			}
 			refunded <- struct{}{}
 		})
 	}
-	c := collect(ctx, claims, answers, decisions)
+	c := collect(half, claims, answers, decisions)
 	admitted = c.err == nil && !c.denied
 	close(settled)
 	if admitted {
 		return nil
 	}
-	soon := after(ctx)
 	for range claims {
 		select {
 		case <-refunded:
-		case <-soon:
+		case <-half.Done():
 		}
 	}
 	if c.denied {
@@ -55,6 +58,25 @@ func (s *Store) takeEach(ctx context.Context, id uuid.UUID, claims []ratelimit.C
 		return nil
 	}
 	return c.err
+}
+
+// halfTime is over when half of ctx's time is, and never if ctx has no deadline.
+func halfTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(context.Background())
+	}
+	return context.WithTimeout(context.Background(), time.Until(deadline)/2)
+}
+
+// guard makes an error of a panic: nobody else could, in a goroutine of ours.
+func guard(call func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("redisstore: the client panicked: %v", p)
+		}
+	}()
+	return call()
 }
 
 // answer is what became of one claim.
@@ -70,46 +92,54 @@ type collected struct {
 	err    error
 }
 
-// collect waits for the answers, into decisions; once one of them denies, not much longer.
-func collect(ctx context.Context, claims []ratelimit.Claim, answers <-chan answer, decisions []ratelimit.Decision) (c collected) {
+// collect waits for the answers, into decisions; once one of them denies, no longer than half allows.
+func collect(half context.Context, claims []ratelimit.Claim, answers <-chan answer, decisions []ratelimit.Decision) (c collected) {
 	for i, claim := range claims { // what is not known in time
 		decisions[i] = ratelimit.Decision{Allowed: true, Limit: claim.Limits[0]}
 	}
-	var soon <-chan time.Time
 	for range claims {
+		var enough <-chan struct{} // known already
+		if c.denied {
+			enough = half.Done()
+		}
 		select {
 		case a := <-answers:
-			switch {
-			case a.err != nil:
+			if a.err != nil {
 				c.err = a.err
-			case !a.decision[0].Allowed:
-				c.denied = true
-				soon = after(ctx)
-				fallthrough
-			default:
-				decisions[a.claim] = a.decision[0]
+				continue
 			}
-		case <-soon:
+			decisions[a.claim] = a.decision[0]
+			c.denied = c.denied || !a.decision[0].Allowed
+		case <-enough:
 			return c
 		}
 	}
 	return c
 }
 
-// after fires when half of ctx's time is gone.
-func after(ctx context.Context) <-chan time.Time {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return nil
-	}
-	return time.After(time.Until(deadline) / 2)
-}
-
 // giveBack refunds a claim of a request that was not admitted. Its context outlives the decision's.
-func (s *Store) giveBack(ctx context.Context, claim ratelimit.Claim, id uuid.UUID) {
+func (s *Store) giveBack(ctx context.Context, claim ratelimit.Claim, id uuid.UUID) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 	defer cancel()
-	_ = s.Refund(ctx, claim.Key, ratelimit.Ticket{ID: id, Cost: claim.Cost}) // else it leaves by age
+	return s.Refund(ctx, claim.Key, ratelimit.Ticket{ID: id, Cost: claim.Cost})
+}
+
+// background is the goroutines of a store.
+type background struct {
+	mu sync.Mutex // between a start and a wait: a WaitGroup bears one or the other
+	wg sync.WaitGroup
+}
+
+func (b *background) run(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wg.Go(f)
+}
+
+func (b *background) wait() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wg.Wait()
 }
 
 // withhold rewrites the answers to claims that fit as they are once refunded.

@@ -27,7 +27,6 @@ import (
 	_ "embed"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,11 +49,11 @@ type Client interface {
 // Store is a ratelimit.Store in Redis, safe for concurrent use. It does not own its client: close that
 // yourself.
 type Store struct {
-	client   Client
-	prefix   string
-	together bool // all keys are on one server: one script may decide them all
-	take     script
-	refunds  *sync.WaitGroup // those under way in the background; shared with the copies that WithPrefix makes
+	client     Client
+	prefix     string
+	together   bool // all keys are on one server: one script may decide them all
+	take       script
+	background *background // shared with the copies that WithPrefix makes
 }
 
 var _ ratelimit.Store = (*Store)(nil)
@@ -71,13 +70,13 @@ func New(client Client) *Store {
 	_, single := client.(*redis.Client)
 	return &Store{
 		client: client, prefix: DefaultPrefix, together: single,
-		take: newScript(takeSource), refunds: new(sync.WaitGroup),
+		take: newScript(takeSource), background: new(background),
 	}
 }
 
 // Close waits for refunds in the background. It does not close the client.
 func (s *Store) Close() error {
-	s.refunds.Wait()
+	s.background.wait()
 	return nil
 }
 

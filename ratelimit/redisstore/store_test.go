@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -290,6 +291,44 @@ func TestOnAClusterADenialStandsWhateverBecomesOfTheOtherKeys(t *testing.T) {
 	cluster.Nodes[i].Thaw()
 	cluster.Nodes[i].Stop()
 	stands("the other key's server is down")
+}
+
+func TestADenialIsToldInHalfTheTimeHoweverManyOtherKeysHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim, err := ratelimit.New(ratelimit.Config{Store: redisstore.New(moody{}), Timeout: 100 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		decisions, err := lim.AllowAll(t.Context(), claimOn("hangs1"), claimOn("denied"), claimOn("hangs2"), claimOn("panics"))
+		if err != nil || decisions[1].Reason != ratelimit.Exhausted || decisions[0].Reason != ratelimit.Withheld {
+			t.Errorf("got %+v, %v", decisions, err)
+		}
+		if took := time.Since(start); took != 50*time.Millisecond {
+			t.Errorf("it took %v of virtual time, want half the Timeout", took)
+		}
+		if d, err := lim.AllowAll(t.Context(), claimOn("panics"), claimOn("panics2")); err != nil || d[0].Reason != ratelimit.FailedOpen {
+			t.Errorf("a client that panics: %+v, %v", d, err)
+		}
+		if err := lim.Close(); err != nil { // waits for what is under way
+			t.Error(err)
+		}
+	})
+}
+
+// moody is a client whose answer depends on the key.
+type moody struct{}
+
+func (moody) Process(ctx context.Context, cmd redis.Cmder) error {
+	switch key := fmt.Sprint(cmd.Args()...); {
+	case strings.Contains(key, "hangs"):
+		<-ctx.Done()
+		return ctx.Err()
+	case strings.Contains(key, "panics"):
+		panic("a hook is broken")
+	}
+	cmd.(interface{ SetVal(any) }).SetVal([]any{int64(0), int64(0), int64(0), int64(1), int64(1)})
+	return nil
 }
 
 // keyOnAnotherNode returns the name of a log that does not lie where key does.
