@@ -31,6 +31,22 @@ type problem struct {
 // what Status says. Nothing of the request is repeated in it, and no error text of the server's.
 func (v Verdict) Answer(w http.ResponseWriter) { v.problem().write(w) }
 
+// WritePlain writes {"code":429,"message":"…","data":null}, the envelope of many an API, with code as the status.
+func WritePlain(w http.ResponseWriter, code int, message string) {
+	body, err := json.Marshal(struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+		Data    any    `json:"data"`
+	}{code, message, nil})
+	if err != nil { // an int, a string and null: it cannot be
+		http.Error(w, message, code)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(code)
+	w.Write(body) // an error is the client's hanging up
+}
+
 // WriteReply writes what a typed handler returned: out as JSON with 200, or what WriteError writes for err.
 func WriteReply(w http.ResponseWriter, out any, err error) {
 	var body []byte

@@ -157,6 +157,22 @@ func TestARequestThatEntersTheChainAgainIsCountedOnce(t *testing.T) {
 	}
 }
 
+func TestADenialMayBePlainJSON(t *testing.T) {
+	t.Parallel()
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := ginmw.Decorator{Limiter: lim, Denied: ginmw.PlainJSON("请求过于频繁,请稍后再试")}
+	r := gin.New()
+	r.POST("/", limit.SlidingWindowLimit("ip", time.Hour, 1), func(*gin.Context) {})
+	post(r, "/", "")
+	w := post(r, "/", "")
+	if want := `{"code":429,"message":"请求过于频繁,请稍后再试","data":null}`; w.Code != 429 || w.Body.String() != want || w.Header().Get("Retry-After") != "3600" {
+		t.Errorf("got %d %s %v", w.Code, w.Body, w.Header())
+	}
+}
+
 type sendRequest struct {
 	Email string `json:"email" form:"email" binding:"required"`
 }

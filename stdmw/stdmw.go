@@ -102,6 +102,13 @@ func (d Decorator) Compile(rules ...sash.Rule) (func(http.Handler) http.Handler,
 	}, nil
 }
 
+// PlainJSON is a Denied that answers {"code":429,"message":message,"data":null} instead of a problem document.
+func PlainJSON(message string) func(http.ResponseWriter, *http.Request, ratelimit.Decision) {
+	return func(w http.ResponseWriter, _ *http.Request, _ ratelimit.Decision) {
+		sash.WritePlain(w, http.StatusTooManyRequests, message)
+	}
+}
+
 // Rules lists every rule that was declared on the Decorator's Limiter.
 func (d Decorator) Rules() []ratelimit.Declaration { return d.Limiter.Rules() }
 

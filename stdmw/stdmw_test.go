@@ -117,6 +117,21 @@ func TestTheHandlerGetsTheServersOwnResponseWriter(t *testing.T) {
 	})).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
 }
 
+func TestADenialMayBePlainJSON(t *testing.T) {
+	t.Parallel()
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := stdmw.Decorator{Limiter: lim, Denied: stdmw.PlainJSON("slow down")}
+	h := limit.SlidingWindowLimit("ip", time.Hour, 1)(http.HandlerFunc(sendCode))
+	post(h, "/", "")
+	w := post(h, "/", "")
+	if want := `{"code":429,"message":"slow down","data":null}`; w.Code != 429 || w.Body.String() != want || w.Header().Get("Retry-After") != "3600" {
+		t.Errorf("got %d %s %v", w.Code, w.Body, w.Header())
+	}
+}
+
 type sendRequest struct {
 	Email string `json:"email"`
 }
