@@ -31,6 +31,7 @@ type app struct {
 	denied  func(http.ResponseWriter, ratelimit.Decision)
 	failed  func(http.ResponseWriter, error)
 
+	plain      string // the message of denials in plain JSON
 	skip       string
 	dialect    headers.Dialect
 	showDryRun bool
@@ -46,6 +47,7 @@ type app struct {
 type router interface {
 	http.Handler
 	handle(method, path string, rules []sash.Rule)
+	handleTyped(path string, maxBody int64, rules []sash.Rule) // POST
 }
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -96,6 +98,13 @@ func (a *app) handle(method, path string, rules ...sash.Rule) {
 	a.router.handle(method, path, rules)
 }
 
+func (a *app) handleTyped(path string, maxBody int64, rules ...sash.Rule) {
+	if a.router == nil {
+		a.router = a.adapter(a)
+	}
+	a.router.handleTyped(path, maxBody, rules)
+}
+
 func (a *app) echo(w http.ResponseWriter, r *http.Request) {
 	a.handled++
 	if a.respond != nil {
@@ -119,6 +128,9 @@ func newGinRouter(a *app) router {
 	if a.observe != nil {
 		r.limit.Observe = func(_ *gin.Context, rule string, d ratelimit.Decision) { a.observe(rule, d) }
 	}
+	if a.plain != "" {
+		r.limit.Denied = ginmw.PlainJSON(a.plain)
+	}
 	if a.denied != nil {
 		r.limit.Denied = func(c *gin.Context, d ratelimit.Decision) { a.denied(c.Writer, d) }
 	}
@@ -138,6 +150,11 @@ func (r ginRouter) handle(method, path string, rules []sash.Rule) {
 	r.Handle(method, path, r.limit.Limit(rules...), gin.WrapF(r.app.echo))
 }
 
+func (r ginRouter) handleTyped(path string, maxBody int64, rules []sash.Rule) {
+	r.limit.MaxBodyBytes = maxBody
+	r.POST(path, ginmw.Handle(r.limit, r.app.typed, rules...))
+}
+
 type stdRouter struct {
 	*http.ServeMux
 	app   *app
@@ -150,6 +167,9 @@ func newStdRouter(a *app) router {
 	}}
 	if a.observe != nil {
 		r.limit.Observe = func(_ *http.Request, rule string, d ratelimit.Decision) { a.observe(rule, d) }
+	}
+	if a.plain != "" {
+		r.limit.Denied = stdmw.PlainJSON(a.plain)
 	}
 	if a.denied != nil {
 		r.limit.Denied = func(w http.ResponseWriter, _ *http.Request, d ratelimit.Decision) { a.denied(w, d) }
@@ -168,6 +188,11 @@ func (r stdRouter) handle(method, path string, rules []sash.Rule) {
 		path = "/{$}"
 	}
 	r.Handle(method+" "+path, r.limit.Limit(rules...)(http.HandlerFunc(r.app.echo)))
+}
+
+func (r stdRouter) handleTyped(path string, maxBody int64, rules []sash.Rule) {
+	r.limit.MaxBodyBytes = maxBody
+	r.Handle("POST "+path, stdmw.Handle(r.limit, r.app.typed, rules...))
 }
 
 // from and with shape a request.

@@ -100,7 +100,9 @@ func (d Decorator) Compile(rules ...sash.Rule) (gin.HandlerFunc, error) {
 
 // PlainJSON is a Denied that answers {"code":429,"message":message,"data":null} instead of a problem document.
 func PlainJSON(message string) func(*gin.Context, ratelimit.Decision) {
-	return func(c *gin.Context, _ ratelimit.Decision) { sash.WritePlain(c.Writer, http.StatusTooManyRequests, message) }
+	return func(c *gin.Context, _ ratelimit.Decision) {
+		sash.WritePlain(c.Writer, http.StatusTooManyRequests, message)
+	}
 }
 
 // Rules lists every rule that was declared on the Decorator's Limiter.
