@@ -9,7 +9,6 @@
 package ginmw
 
 import (
-	"context"
 	"net/http"
 	"net/netip"
 	"time"
@@ -140,31 +139,6 @@ func (d Decorator) check(c *gin.Context, aspect *sash.Aspect, src keyexpr.Source
 		verdict.Answer(c.Writer)
 	}
 	return verdict, false
-}
-
-// watch runs what is left to do for a request, and lets the rules see its response.
-func watch(c *gin.Context, aspect *sash.Aspect, verdict sash.Verdict, src keyexpr.Source, run func()) {
-	finished := false
-	defer func() {
-		status := c.Writer.Status()
-		if !finished && !c.Writer.Written() {
-			status = http.StatusInternalServerError // what a panic will become
-		}
-		aspect.After(verdict, sash.WithResponse(src, status, c.Writer.Header()))
-	}()
-	run()
-	finished = true
-}
-
-// decidedBefore reports whether the aspect has already decided this request, and marks it. HandleContext forgets the
-// context's keys; the request's own context is all that stays.
-func decidedBefore(c *gin.Context, aspect *sash.Aspect) bool {
-	ctx := c.Request.Context()
-	if ctx.Value(aspect) != nil {
-		return true
-	}
-	c.Request = c.Request.WithContext(context.WithValue(ctx, aspect, true))
-	return false
 }
 
 // source is a request as Gin knows it. vars are the context's keys.
