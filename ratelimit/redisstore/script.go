@@ -28,7 +28,7 @@ func (s script) run(ctx context.Context, client Client, keys []string, args []an
 	}
 	command = append(command, args...)
 	reply, err := send(ctx, client, 3, command...).Int64Slice()
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") { // it allocates even for nil
 		command[0], command[1] = "eval", s.source
 		reply, err = send(ctx, client, 3, command...).Int64Slice()
 	}
