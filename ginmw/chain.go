@@ -28,9 +28,9 @@ func watch(c *gin.Context, aspect *sash.Aspect, verdict sash.Verdict, src keyexp
 // context's keys; the request's own context is all that stays.
 func decidedBefore(c *gin.Context, aspect *sash.Aspect) bool {
 	ctx := c.Request.Context()
-	if ctx.Value(aspect) != nil {
+	if ctx.Value(aspect) == c { // and not of a request that was made out of this one's context
 		return true
 	}
-	c.Request = c.Request.WithContext(context.WithValue(ctx, aspect, true))
+	c.Request = c.Request.WithContext(context.WithValue(ctx, aspect, c))
 	return false
 }

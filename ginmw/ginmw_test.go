@@ -207,6 +207,28 @@ func TestARequestThatEntersTheChainAgainIsCountedOnce(t *testing.T) {
 	}
 }
 
+func TestARequestMadeOutOfAnothersContextIsCountedByItself(t *testing.T) {
+	t.Parallel()
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := ginmw.Decorator{Limiter: lim, HandleContext: true}
+	r := gin.New()
+	r.Use(limit.Limit(sash.Rule{Name: "all", KeyExpr: `"all"`, Limits: []ratelimit.Limit{{MaxRequests: 2, Window: time.Hour}}}))
+	r.POST("/one", func(*gin.Context) {})
+	r.POST("/batch", func(c *gin.Context) {
+		for i, want := range []int{200, 429} { // the batch itself is the first
+			w := httptest.NewRecorder()
+			r.ServeHTTP(w, httptest.NewRequestWithContext(c.Request.Context(), "POST", "/one", nil))
+			if w.Code != want {
+				t.Errorf("request %d of the batch: %d, want %d", i+1, w.Code, want)
+			}
+		}
+	})
+	post(r, "/batch", "")
+}
+
 type sendRequest struct {
 	Email string `json:"email" form:"email" binding:"required"`
 }

@@ -138,8 +138,13 @@ func (m *MemoryStore) settle(now time.Duration, id uuid.UUID, c *Claim, d *Decis
 		d.Reason = Withheld
 	default:
 		hash := m.hash(c.Key)
-		l, own := m.shard(hash).admit(now, c.Key, hash, c.Kept(), m.room)
-		*d = l.describe(now, c.Limits, c.Cost, c.Cost)
+		s, keep := m.shard(hash), c.Kept()
+		l, own := s.admit(c.Key, hash, keep, m.room)
+		view := l
+		if !own { // beside what it has in other overflow logs
+			view = s.log(c.Key, hash, keep, m.room)
+		}
+		*d = view.describe(now, c.Limits, c.Cost, c.Cost)
 		// It fits: look has said so. Where several claims share one overflow log, each is held to its limits alone.
 		d.Allowed, d.RetryAfter, d.Reason, d.Ticket = true, 0, Counted, Ticket{id, c.Cost}
 		if !own {

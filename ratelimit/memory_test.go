@@ -169,6 +169,50 @@ func TestAnEntryThatAKeyTakesAlongNoLongerWeighsOnOthers(t *testing.T) {
 	}
 }
 
+func TestWhatHasLeftAnOverflowLogIsForgotten(t *testing.T) {
+	t.Parallel()
+	m := newMemory(1000)
+	wide := ratelimit.Limit{MaxRequests: 100_000, Window: time.Minute}
+	m.flood(5000, wide)
+	for range 20 { // never idle, and with room for all
+		m.advance(6 * time.Second)
+		m.flood(20, wide)
+	}
+	if n := m.Entries(); n > 1000 {
+		t.Errorf("it holds %d entries two windows after the flood", n)
+	}
+}
+
+func TestRemainingInAFullStoreIsWhatTheNextRequestFinds(t *testing.T) {
+	t.Parallel()
+	m := newMemory(1)
+	m.allow("old", threePerMinute)
+	m.allow("k", fivePerHour)
+	m.allow("k", fivePerHour)
+	if d := m.allow("k", threePerMinute); d.Remaining != 0 {
+		t.Errorf("told that %d are left", d.Remaining)
+	}
+	if d := m.allow("k", threePerMinute); d.Allowed {
+		t.Error("a fourth request in a minute")
+	}
+}
+
+func TestAnOverflowLogSurvivesAClockThatStepsBack(t *testing.T) {
+	t.Parallel()
+	m := newMemory(1)
+	m.allow("old", fivePerHour)
+	m.allow("k", fivePerHour)
+	m.advance(100 * time.Second)
+	m.allow("z", threePerMinute)
+	m.allow("z", threePerMinute)
+	m.advance(-90 * time.Second)
+	m.allow("k", threePerMinute) // the first claim that follows the step
+	m.advance(time.Minute)
+	if d := m.allow("q", threePerMinute); !d.Allowed || d.Remaining != 2 {
+		t.Errorf("a window later: %+v", d)
+	}
+}
+
 func TestTheFirstNewKeyAfterALogHasLeftFindsItsRoom(t *testing.T) {
 	t.Parallel()
 	m := newMemory(1)

@@ -53,7 +53,7 @@ func (s *shard) log(key string, hash uint64, window time.Duration, room int) *lo
 
 // admit returns the log to which an allowed claim on key is written, and whether it is the key's own. It makes one
 // for a key that has none if there is room for another, and moves there what the key has in the overflow logs.
-func (s *shard) admit(now time.Duration, key string, hash uint64, window time.Duration, room int) (l *log, own bool) {
+func (s *shard) admit(key string, hash uint64, window time.Duration, room int) (l *log, own bool) {
 	q := s.queue(window)
 	if q == nil {
 		q = &queue{window: window}
@@ -66,7 +66,7 @@ func (s *shard) admit(now time.Duration, key string, hash uint64, window time.Du
 	case len(s.logs) < room:
 		k = &keyLog{key: key}
 		s.logs[key] = k
-		s.move(now, k, hash, window)
+		s.move(k, hash)
 	default:
 		return &q.overflow, false
 	}
@@ -75,7 +75,7 @@ func (s *shard) admit(now time.Duration, key string, hash uint64, window time.Du
 }
 
 // move takes the entries of a key out of the overflow logs, into its new log.
-func (s *shard) move(now time.Duration, k *keyLog, hash uint64, window time.Duration) {
+func (s *shard) move(k *keyLog, hash uint64) {
 	var moved []entry
 	for _, q := range s.queues {
 		if q.overflow.size > 0 {
@@ -85,14 +85,14 @@ func (s *shard) move(now time.Duration, k *keyLog, hash uint64, window time.Dura
 	}
 	if len(moved) > 0 {
 		k.log = *newLog(moved)
-		k.settle(now, window)
 	}
 }
 
-// clean forgets logs and queues that hold nothing any more: up to two logs a call and queue, so that the
-// shard shrinks faster than it grows, and no call pays for a sweep.
+// clean settles the overflow logs, and forgets logs and queues that hold nothing any more: up to two logs a call and
+// queue, so that the shard shrinks faster than it grows, and no call pays for a sweep.
 func (s *shard) clean(now time.Duration) {
 	for _, q := range s.queues {
+		q.overflow.settle(now, q.window)
 		for range 2 {
 			if q.front == nil || !q.front.left(now, q.window) {
 				break
@@ -101,7 +101,7 @@ func (s *shard) clean(now time.Duration) {
 		}
 	}
 	s.queues = slices.DeleteFunc(s.queues, func(q *queue) bool {
-		return q.front == nil && q.overflow.left(now, q.window)
+		return q.front == nil && q.overflow.size == 0
 	})
 }
 

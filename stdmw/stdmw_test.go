@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -97,6 +98,32 @@ func TestAnOuterAndAnInnerLimitMakeOneSetOfFields(t *testing.T) {
 	} {
 		if got := w.Header().Values(field); len(got) != 1 || got[0] != want {
 			t.Errorf("%s: %q, want %s", field, got, want)
+		}
+	}
+}
+
+// A proxy whose upstream says nothing answers with an error of its own, after a copy of nothing.
+func TestAStatusThatFollowsAnEmptyCopyIsTheOneThatCounts(t *testing.T) {
+	t.Parallel()
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := sash.Rule{Name: "r", KeyExpr: "ip", Limits: []ratelimit.Limit{{MaxRequests: 5, Window: time.Hour}}, CountIf: "response.status < 400"}
+	server := httptest.NewServer(stdmw.Decorator{Limiter: lim}.Limit(rule)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if _, err := io.Copy(w, iotest.ErrReader(io.ErrUnexpectedEOF)); err != nil {
+			http.Error(w, "upstream", http.StatusBadGateway)
+		}
+	})))
+	defer server.Close()
+	for range 3 {
+		response, err := server.Client().Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if left := response.Header.Get("RateLimit"); response.StatusCode != 502 || !strings.HasPrefix(left, `"r";r=4;`) {
+			t.Errorf("%d, RateLimit: %s; the one before was not to count", response.StatusCode, left)
 		}
 	}
 }

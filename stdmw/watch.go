@@ -42,7 +42,13 @@ func seen(w http.ResponseWriter, status *int) http.ResponseWriter {
 			return func(p []byte) (int, error) { answered(http.StatusOK); return next(p) }
 		},
 		ReadFrom: func(next httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
-			return func(from io.Reader) (int64, error) { answered(http.StatusOK); return next(from) }
+			return func(from io.Reader) (int64, error) {
+				n, err := next(from)
+				if n > 0 { // of an empty reader nothing is sent, and another status may follow
+					answered(http.StatusOK)
+				}
+				return n, err
+			}
 		},
 		Flush: func(next httpsnoop.FlushFunc) httpsnoop.FlushFunc {
 			return func() { answered(http.StatusOK); next() }

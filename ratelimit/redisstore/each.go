@@ -30,17 +30,15 @@ func (s *Store) takeEach(ctx context.Context, id uuid.UUID, claims []ratelimit.C
 	)
 	half, cancel := halfTime(ctx)
 	defer cancel()
-	for i, claim := range claims {
-		s.background.run(func() {
-			a := answer{claim: i}
-			a.err = guard(func() error { return s.takeTogether(ctx, id, []ratelimit.Claim{claim}, a.decision[:]) })
-			answers <- a
-			if <-settled; !admitted && claim.Cost > 0 && (a.err != nil || a.decision[0].Allowed) {
-				_ = guard(func() error { return s.giveBack(ctx, claim, id) }) // what fails leaves by age
-			}
-			refunded <- struct{}{}
-		})
-	}
+	s.background.run(len(claims), func(i int) {
+		a, claim := answer{claim: i}, claims[i]
+		a.err = guard(func() error { return s.takeTogether(ctx, id, []ratelimit.Claim{claim}, a.decision[:]) })
+		answers <- a
+		if <-settled; !admitted && claim.Cost > 0 && (a.err != nil || a.decision[0].Allowed) {
+			_ = guard(func() error { return s.giveBack(ctx, claim, id) }) // what fails leaves by age
+		}
+		refunded <- struct{}{}
+	})
 	c := collect(half, claims, answers, decisions)
 	admitted = c.err == nil && !c.denied
 	close(settled)
@@ -130,10 +128,13 @@ type background struct {
 	wg sync.WaitGroup
 }
 
-func (b *background) run(f func()) {
+// run starts n goroutines, all of them or none yet: they may wait for each other.
+func (b *background) run(n int, f func(i int)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.wg.Go(f)
+	for i := range n {
+		b.wg.Go(func() { f(i) })
+	}
 }
 
 func (b *background) wait() {

@@ -316,6 +316,35 @@ func TestADenialIsToldInHalfTheTimeHoweverManyOtherKeysHang(t *testing.T) {
 	})
 }
 
+func TestCloseInTheMiddleOfADecisionWaitsAndReturns(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{}, 1)
+	store := redisstore.New(signalling{begun})
+	claims := make([]ratelimit.Claim, 500)
+	for i := range claims {
+		claims[i] = claimOn(fmt.Sprint("k", i))
+	}
+	closed := make(chan error)
+	go func() { <-begun; closed <- store.Close() }()
+	if err := store.Take(t.Context(), uuid.New(), claims, make([]ratelimit.Decision, len(claims))); err != nil {
+		t.Error(err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+// signalling is a client that says when it is first asked, and denies.
+type signalling struct{ begun chan struct{} }
+
+func (s signalling) Process(ctx context.Context, cmd redis.Cmder) error {
+	select {
+	case s.begun <- struct{}{}:
+	default:
+	}
+	return moody{}.Process(ctx, cmd)
+}
+
 // moody is a client whose answer depends on the key.
 type moody struct{}
 
