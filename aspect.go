@@ -70,10 +70,11 @@ func (a *Aspect) decide(ctx context.Context, src keyexpr.Source) Verdict {
 			return v
 		}
 	}
+	names := a.logNames(src.Route())
 	v.Outcomes = make([]Outcome, 0, len(a.rules))
 	for i := range a.rules {
 		r := &a.rules[i]
-		o, applies, err := r.claim(ctx, src, a.logName(i, src))
+		o, applies, err := r.claim(ctx, src, names[i])
 		switch {
 		case err != nil && r.DryRun:
 			v.Outcomes = append(v.Outcomes, r.undecided())
@@ -101,15 +102,14 @@ func (a *Aspect) hasLive() bool {
 	return slices.ContainsFunc(a.rules, func(r rule) bool { return !r.DryRun })
 }
 
-// logName is the rule part of the keys of rules[i] on the request's route.
-func (a *Aspect) logName(i int, src keyexpr.Source) string {
-	route := src.Route()
+// logNames are the rule parts of the keys of all rules on a route.
+func (a *Aspect) logNames(route string) []string {
 	names, known := a.routes.names(route)
 	if !known {
 		names = a.routes.add(a.rules, route)
 		a.warnOf(route)
 	}
-	return names[i]
+	return names
 }
 
 // undecided is the outcome of a dry run that has no answer.

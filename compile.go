@@ -135,13 +135,14 @@ func compileRule(declared Rule, config keyexpr.Config) (rule, error) {
 		}
 		faults = append(faults, err)
 	}
-	note("", declared.checkName())
+	unnamable := declared.checkName()
+	note("", unnamable)
 	var err error
 	r.key, err = keyexpr.Compile(declared.KeyExpr, config)
 	note("", err)
 	if err := declared.checkLimits(); err != nil {
 		note("", err)
-	} else if declared.checkName() == nil {
+	} else if unnamable == nil {
 		r.plans, err = newPlans(declared, config)
 		note("", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/sashlimit/sash/keyexpr"
 	"github.com/sashlimit/sash/ratelimit"
@@ -42,9 +41,7 @@ func WritePlain(w http.ResponseWriter, code int, message string) {
 		http.Error(w, message, code)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.WriteHeader(code)
-	w.Write(body) // an error is the client's hanging up
+	write(w, code, plainType, body)
 }
 
 // WriteReply writes what a typed handler returned: out as JSON with 200, or what WriteError writes for err.
@@ -57,8 +54,7 @@ func WriteReply(w http.ResponseWriter, out any, err error) {
 		WriteError(w, err)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.Write(body) // an error is the client's hanging up
+	write(w, http.StatusOK, plainType, body)
 }
 
 // WriteError answers for a typed handler that returned err: with the status that err, or one that it wraps, tells by
@@ -84,10 +80,15 @@ func (p problem) write(w http.ResponseWriter) {
 		http.Error(w, p.Title, p.Status)
 		return
 	}
-	header := w.Header()
-	header.Set("Content-Type", "application/problem+json")
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(p.Status)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	write(w, p.Status, "application/problem+json", body)
+}
+
+const plainType = "application/json; charset=utf-8"
+
+func write(w http.ResponseWriter, status int, contentType string, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.WriteHeader(status)
 	w.Write(body) // an error is the client's hanging up
 }
 
@@ -142,7 +143,7 @@ func (v Verdict) detail() string {
 	if v.Reason == ratelimit.TooCostly {
 		return "The request costs more than the quota, and will never be allowed."
 	}
-	wait := int64((v.RetryAfter + time.Second - 1) / time.Second) // as Retry-After says it
+	wait := headers.Seconds(v.RetryAfter) // as Retry-After says it
 	if wait == 1 {
 		return "Try again in 1 second."
 	}

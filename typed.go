@@ -33,13 +33,9 @@ type bound struct {
 
 func (b bound) Argument() any { return b.in }
 
-// WithResponse is a source whose expressions see the response.
+// WithResponse is a source whose expressions see the response, and the argument if src has one.
 func WithResponse(src keyexpr.Source, status int, header http.Header) keyexpr.ResponseSource {
-	r := response{src, status, header}
-	if b, ok := src.(bound); ok {
-		return boundResponse{r, b.in}
-	}
-	return r
+	return response{src, status, header}
 }
 
 type response struct {
@@ -51,12 +47,13 @@ type response struct {
 func (r response) Status() int                 { return r.status }
 func (r response) ResponseHeader() http.Header { return r.header }
 
-type boundResponse struct {
-	response
-	in any
+// Argument is that of the Source, which embedding hides.
+func (r response) Argument() any {
+	if bound, ok := r.Source.(keyexpr.ArgumentSource); ok {
+		return bound.Argument()
+	}
+	return nil
 }
-
-func (b boundResponse) Argument() any { return b.in }
 
 // BindError is the error of a request that is not what a typed handler takes. Its Status is 400, or 413 if the body
 // is over the cap.

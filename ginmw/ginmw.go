@@ -129,6 +129,12 @@ func (d Decorator) check(c *gin.Context, aspect *sash.Aspect, src keyexpr.Source
 	if verdict.Err == nil && verdict.Allowed {
 		return verdict, true
 	}
+	d.refuse(c, verdict)
+	return verdict, false
+}
+
+// refuse answers a request that may not go on.
+func (d Decorator) refuse(c *gin.Context, verdict sash.Verdict) {
 	c.Abort()
 	switch {
 	case verdict.Err != nil && d.Failed != nil:
@@ -138,7 +144,6 @@ func (d Decorator) check(c *gin.Context, aspect *sash.Aspect, src keyexpr.Source
 	default:
 		verdict.Answer(c.Writer)
 	}
-	return verdict, false
 }
 
 // source is a request as Gin knows it. vars are the context's keys.

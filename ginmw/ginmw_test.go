@@ -119,10 +119,7 @@ func TestEveryWayToBindABodySeesAllOfIt(t *testing.T) {
 		},
 	}
 	for name, bind := range bind {
-		lim, err := ratelimit.New(ratelimit.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		lim := newLimiter(t)
 		r := gin.New()
 		if strings.HasSuffix(name, "before") {
 			r.Use(func(c *gin.Context) {
@@ -148,10 +145,7 @@ func TestEveryWayToBindABodySeesAllOfIt(t *testing.T) {
 
 func TestAFormFieldIsAKeyAndTheHandlerReadsItAgain(t *testing.T) {
 	t.Parallel()
-	lim, err := ratelimit.New(ratelimit.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lim := newLimiter(t)
 	r := gin.New()
 	r.POST("/", ginmw.Decorator{Limiter: lim}.SlidingWindowLimit("form.email", time.Hour, 1), func(c *gin.Context) {
 		c.String(200, c.PostForm("email"))
@@ -169,10 +163,7 @@ func TestAFormFieldIsAKeyAndTheHandlerReadsItAgain(t *testing.T) {
 
 func TestOneLimitOnAGroupIsALimitForEachOfItsRoutes(t *testing.T) {
 	t.Parallel()
-	lim, err := ratelimit.New(ratelimit.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lim := newLimiter(t)
 	r := gin.New()
 	g := r.Group("/api", ginmw.Decorator{Limiter: lim}.SlidingWindowLimit("ip", time.Hour, 1))
 	g.POST("/a", func(*gin.Context) {})
@@ -186,10 +177,7 @@ func TestOneLimitOnAGroupIsALimitForEachOfItsRoutes(t *testing.T) {
 
 func TestARequestThatEntersTheChainAgainIsCountedOnce(t *testing.T) {
 	t.Parallel()
-	lim, err := ratelimit.New(ratelimit.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lim := newLimiter(t)
 	limit := ginmw.Decorator{Limiter: lim, HandleContext: true}
 	r := gin.New()
 	r.Use(limit.Limit(sash.Rule{Name: "all", KeyExpr: "ip", Limits: []ratelimit.Limit{{MaxRequests: 9, Window: time.Hour}}}))
@@ -209,10 +197,7 @@ func TestARequestThatEntersTheChainAgainIsCountedOnce(t *testing.T) {
 
 func TestARequestMadeOutOfAnothersContextIsCountedByItself(t *testing.T) {
 	t.Parallel()
-	lim, err := ratelimit.New(ratelimit.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lim := newLimiter(t)
 	limit := ginmw.Decorator{Limiter: lim, HandleContext: true}
 	r := gin.New()
 	r.Use(limit.Limit(sash.Rule{Name: "all", KeyExpr: `"all"`, Limits: []ratelimit.Limit{{MaxRequests: 2, Window: time.Hour}}}))
@@ -255,6 +240,16 @@ func ExampleHandle() {
 	// Output:
 	// 200 {"sent":
 	// 429 {"type":
+}
+
+func newLimiter(t *testing.T) *ratelimit.Limiter {
+	t.Helper()
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lim.Close() })
+	return lim
 }
 
 func post(r *gin.Engine, path, body string) *httptest.ResponseRecorder {

@@ -34,7 +34,7 @@ func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, er
 	return func(c *gin.Context) {
 		var in In
 		if err := d.bind(c, &in); err != nil {
-			d.fail(c, err)
+			d.refuse(c, sash.Verdict{Err: err})
 			return
 		}
 		src := sash.WithArgument(source{c}, in)
@@ -68,13 +68,4 @@ func (d Decorator) bind(c *gin.Context, in any) error {
 		return &sash.BindError{Err: err}
 	}
 	return nil
-}
-
-func (d Decorator) fail(c *gin.Context, err error) {
-	c.Abort()
-	if d.Failed != nil {
-		d.Failed(c, err)
-		return
-	}
-	sash.Verdict{Err: err}.Answer(c.Writer)
 }

@@ -31,7 +31,7 @@ func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, er
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in In
 		if err := sash.BindJSON(w, r, d.MaxBodyBytes, &in); err != nil {
-			d.fail(w, r, err)
+			d.refuse(w, r, sash.Verdict{Err: err})
 			return
 		}
 		src := sash.WithArgument(source{r, d.Vars}, in)
@@ -53,12 +53,4 @@ func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, er
 		}
 		reply(w, r)
 	})
-}
-
-func (d Decorator) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if d.Failed != nil {
-		d.Failed(w, r, err)
-		return
-	}
-	sash.Verdict{Err: err}.Answer(w)
 }

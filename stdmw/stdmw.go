@@ -128,9 +128,16 @@ func (d Decorator) check(w http.ResponseWriter, r *http.Request, aspect *sash.As
 			d.Observe(r, o.Rule, o.Decision)
 		}
 	}
-	switch {
-	case verdict.Err == nil && verdict.Allowed:
+	if verdict.Err == nil && verdict.Allowed {
 		return verdict, true
+	}
+	d.refuse(w, r, verdict)
+	return verdict, false
+}
+
+// refuse answers a request that may not go on.
+func (d Decorator) refuse(w http.ResponseWriter, r *http.Request, verdict sash.Verdict) {
+	switch {
 	case verdict.Err != nil && d.Failed != nil:
 		d.Failed(w, r, verdict.Err)
 	case verdict.Err == nil && d.Denied != nil:
@@ -138,7 +145,6 @@ func (d Decorator) check(w http.ResponseWriter, r *http.Request, aspect *sash.As
 	default:
 		verdict.Answer(w)
 	}
-	return verdict, false
 }
 
 // source is a request as net/http knows it.

@@ -68,10 +68,7 @@ func ExampleDecorator_SlidingWindowLimit_chi() {
 
 func TestAroundAWholeMuxARuleHasOneQuotaForAllOfIt(t *testing.T) {
 	t.Parallel()
-	lim, err := ratelimit.New(ratelimit.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lim := newLimiter(t)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /a", sendCode)
 	mux.HandleFunc("POST /b", sendCode)
@@ -85,10 +82,7 @@ func TestAroundAWholeMuxARuleHasOneQuotaForAllOfIt(t *testing.T) {
 
 func TestAnOuterAndAnInnerLimitMakeOneSetOfFields(t *testing.T) {
 	t.Parallel()
-	lim, err := ratelimit.New(ratelimit.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lim := newLimiter(t)
 	limit := stdmw.Decorator{Limiter: lim}
 	inner := limit.SlidingWindowLimit("body.email", time.Hour, 3)(http.HandlerFunc(sendCode))
 	w := post(limit.SlidingWindowLimit("ip", time.Hour, 9)(inner), "/", `{"email":"a@example.com"}`)
@@ -105,10 +99,7 @@ func TestAnOuterAndAnInnerLimitMakeOneSetOfFields(t *testing.T) {
 // A proxy whose upstream says nothing answers with an error of its own, after a copy of nothing.
 func TestAStatusThatFollowsAnEmptyCopyIsTheOneThatCounts(t *testing.T) {
 	t.Parallel()
-	lim, err := ratelimit.New(ratelimit.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lim := newLimiter(t)
 	rule := sash.Rule{Name: "r", KeyExpr: "ip", Limits: []ratelimit.Limit{{MaxRequests: 5, Window: time.Hour}}, CountIf: "response.status < 400"}
 	server := httptest.NewServer(stdmw.Decorator{Limiter: lim}.Limit(rule)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if _, err := io.Copy(w, iotest.ErrReader(io.ErrUnexpectedEOF)); err != nil {
@@ -131,10 +122,7 @@ func TestAStatusThatFollowsAnEmptyCopyIsTheOneThatCounts(t *testing.T) {
 // The writer that the handler gets is the server's own: nothing stands between it and Flush, Hijack, ReadFrom.
 func TestTheHandlerGetsTheServersOwnResponseWriter(t *testing.T) {
 	t.Parallel()
-	lim, err := ratelimit.New(ratelimit.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lim := newLimiter(t)
 	w := httptest.NewRecorder()
 	stdmw.Decorator{Limiter: lim}.SlidingWindowLimit("ip", time.Hour, 9)(http.HandlerFunc(func(got http.ResponseWriter, _ *http.Request) {
 		if got != http.ResponseWriter(w) {
@@ -168,6 +156,16 @@ func ExampleHandle() {
 	// Output:
 	// 200
 	// 429
+}
+
+func newLimiter(t *testing.T) *ratelimit.Limiter {
+	t.Helper()
+	lim, err := ratelimit.New(ratelimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lim.Close() })
+	return lim
 }
 
 func post(h http.Handler, path, body string) *httptest.ResponseRecorder {

@@ -126,7 +126,7 @@ func (l level) mergeDraft(h http.Header) {
 
 	var items []leftItem
 	for _, o := range outerLimits {
-		items = append(items, leftItem{text: o.text, name: o.value.Name, left: o.value.Remaining, reset: seconds(o.value.ResetAfter)})
+		items = append(items, leftItem{text: o.text, name: o.value.Name, left: o.value.Remaining, reset: Seconds(o.value.ResetAfter)})
 	}
 	for _, i := range l.known {
 		q := &l.quotas[i]

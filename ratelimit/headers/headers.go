@@ -107,12 +107,12 @@ func (d Dialect) Set(h http.Header, quotas ...Quota) {
 func RetryAfter(h http.Header, after time.Duration) {
 	h[fieldCache] = []string{"no-store"}
 	if after > 0 {
-		h[fieldRetryAfter] = []string{strconv.FormatInt(seconds(after), 10)}
+		h[fieldRetryAfter] = []string{strconv.FormatInt(Seconds(after), 10)}
 	}
 }
 
-// seconds rounds up.
-func seconds(d time.Duration) int64 {
+// Seconds is how the fields say a duration: in whole seconds, rounded up, so that nobody is sent back too early.
+func Seconds(d time.Duration) int64 {
 	whole := int64(d / time.Second)
 	if d%time.Second > 0 {
 		whole++

@@ -87,4 +87,4 @@ func (q *Quota) binding() *Policy { return &q.Policies[q.Binding] }
 
 // left and reset are the numbers that every dialect tells: non-negative, reset in seconds.
 func (q *Quota) left() int64  { return max(int64(q.Decision.Remaining), 0) }
-func (q *Quota) reset() int64 { return seconds(q.Decision.ResetAfter) }
+func (q *Quota) reset() int64 { return Seconds(q.Decision.ResetAfter) }
