@@ -26,15 +26,17 @@ var mayImport = map[string][]string{
 	"/internal/redistest":   {},
 }
 
+const breaker = "github.com/sony/gobreaker"
+
 // mayRequire lists the modules that a package may link, beside the standard library. Others are not guarded.
 var mayRequire = map[string][]string{
-	"/ratelimit":            {"github.com/google/uuid"},
+	"/ratelimit":            {"github.com/google/uuid", breaker},
 	"/ratelimit/oracle":     {},
 	"/keyexpr":              {"github.com/expr-lang/expr", "golang.org/x/text"},
-	"/ratelimit/redisstore": {"github.com/google/uuid", "github.com/redis/go-redis", "github.com/cespare/xxhash", "go.uber.org/atomic", "golang.org/x/sys"},
-	"/ratelimit/headers":    {"github.com/google/uuid", "github.com/dunglas/httpsfv"},
-	"":                      {"github.com/google/uuid", "github.com/expr-lang/expr", "golang.org/x/text", "github.com/dunglas/httpsfv"},
-	"/stdmw":                {"github.com/google/uuid", "github.com/expr-lang/expr", "golang.org/x/text", "github.com/dunglas/httpsfv", "github.com/felixge/httpsnoop"},
+	"/ratelimit/redisstore": {"github.com/google/uuid", breaker, "github.com/redis/go-redis", "github.com/cespare/xxhash", "go.uber.org/atomic", "golang.org/x/sys"},
+	"/ratelimit/headers":    {"github.com/google/uuid", breaker, "github.com/dunglas/httpsfv"},
+	"":                      {"github.com/google/uuid", breaker, "github.com/expr-lang/expr", "golang.org/x/text", "github.com/dunglas/httpsfv"},
+	"/stdmw":                {"github.com/google/uuid", breaker, "github.com/expr-lang/expr", "golang.org/x/text", "github.com/dunglas/httpsfv", "github.com/felixge/httpsnoop"},
 }
 
 func TestImportsGoDownOnly(t *testing.T) {

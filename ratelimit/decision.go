@@ -21,7 +21,8 @@ type Decision struct {
 	Remaining int
 
 	// RetryAfter is the time until the same claim, at the same cost, would be allowed, if nobody else is
-	// counted meanwhile. 0 if it is allowed, and if it never can be (Reason TooCostly).
+	// counted meanwhile. 0 if it is allowed, and if it never can be (Reason TooCostly). Of a request that FailedClosed
+	// it is when to ask again.
 	RetryAfter time.Duration
 
 	// ResetAfter is the time until Remaining grows by at least one. 0 if nothing is counted.
@@ -64,18 +65,35 @@ type Ticket struct {
 type Reason uint8
 
 const (
-	Undecided  Reason = iota // the zero Decision
-	Counted                  // allowed, and written to the log
-	Looked                   // a claim of cost 0: answered as for cost 1, nothing written
-	Withheld                 // this claim fits, but another of the same request does not: nothing written
-	Exhausted                // denied: the window is full
-	TooCostly                // denied: the cost is above MaxRequests, and no waiting helps
-	FailedOpen               // the store could not answer in time: allowed, nothing known
-	Skipped                  // no rule applies: allowed, nothing counted
-	Shadowed                 // a dry run: allowed whatever it would have been, see Rule.DryRun in package sash
+	Undecided       Reason = iota // the zero Decision
+	Counted                       // allowed, and written to the log
+	Looked                        // a claim of cost 0: answered as for cost 1, nothing written
+	Withheld                      // this claim fits, but another of the same request does not: nothing written
+	Unasked                       // another claim of the same request is denied without a question: nothing known of this one
+	Exhausted                     // denied: the window is full
+	CachedExhausted               // denied without a question: an earlier answer said that the window is full until later
+	TooCostly                     // denied: the cost is above MaxRequests, and no waiting helps
+	FailedOpen                    // the store could not answer in time: allowed, nothing known
+	FailedClosed                  // the store could not answer in time: denied, nothing known
+	FailedLocal                   // the store could not answer in time: this process has decided alone
+	Skipped                       // no rule applies: allowed, nothing counted
+	Shadowed                      // a dry run: allowed whatever it would have been, see Rule.DryRun in package sash
+	reasons                       // how many there are
 )
 
-var reasonNames = [...]string{"undecided", "counted", "looked", "withheld", "exhausted", "too costly", "failed open", "skipped", "shadowed"}
+var reasonNames = [reasons]string{
+	"undecided", "counted", "looked", "withheld", "unasked", "exhausted", "cached exhausted", "too costly",
+	"failed open", "failed closed", "failed local", "skipped", "shadowed",
+}
+
+// Known reports whether a Decision of this Reason tells the state of its quota: Remaining and ResetAfter.
+func (r Reason) Known() bool {
+	switch r {
+	case Undecided, Unasked, FailedOpen, FailedClosed, Skipped:
+		return false
+	}
+	return true
+}
 
 // String gives the reason in lower-case words.
 func (r Reason) String() string {

@@ -63,7 +63,7 @@ func (l *Limiter) Rules() []Declaration {
 }
 
 // Logger returns the Config's Logger, or one that discards, for warnings about declarations.
-func (l *Limiter) Logger() *slog.Logger { return l.outage.logger }
+func (l *Limiter) Logger() *slog.Logger { return l.config.Logger }
 
 func (d Declaration) clone() Declaration {
 	d.Reads, d.Limits, d.Plans = slices.Clone(d.Reads), slices.Clone(d.Limits), maps.Clone(d.Plans)

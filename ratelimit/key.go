@@ -1,8 +1,10 @@
 package ratelimit
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 )
 
 const (
@@ -51,6 +53,21 @@ func canonical(key string) string {
 		}
 	}
 	return key
+}
+
+// key returns the key under which a log is kept: the canonical one, with a KeySecret only up to the rule's name.
+func (l *Limiter) key(key string) string {
+	key = canonical(key)
+	if l.config.KeySecret == nil {
+		return key
+	}
+	rule, parts, named := strings.Cut(key, ":")
+	if !named || rule == "" { // the two kinds differ by the delimiter
+		rule, parts = "", key
+	}
+	mac := hmac.New(sha256.New, l.config.KeySecret)
+	mac.Write([]byte(parts))
+	return rule + ":" + string(hashMark) + hex.EncodeToString(mac.Sum(nil))
 }
 
 // encode appends s to dst, percent-escaped.

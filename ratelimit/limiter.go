@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,30 +29,107 @@ var (
 
 // Config sets up a Limiter. The zero value limits in this process.
 type Config struct {
-	// Store keeps the logs. nil means a new MemoryStore with its defaults.
+	// Store keeps the logs. nil means a new MemoryStore with its defaults. What follows, but for KeySecret and
+	// Logger, is of no concern to a MemoryStore, which never waits and never fails.
 	Store Store
 
-	// Timeout bounds every call of a Store other than a MemoryStore, which never waits. A decision that takes
-	// longer is a failed one. 0 means DefaultTimeout.
+	// Timeout bounds every decision. One that takes longer is a failed one. 0 means DefaultTimeout.
 	Timeout time.Duration
 
+	// OnFailure says what becomes of requests that the Store cannot decide: FailOpen, which Inherit means here, FailClosed
+	// or FailLocal. A Claim, and a Rule of package sash, may say otherwise.
+	OnFailure Policy
+
+	// LocalShare is the part of each limit that this process allows alone under FailLocal, above 0 and up to 1, rounded
+	// down, but at least one request. 0 means 1, the whole limit: no client is denied more than before, and P processes
+	// together allow up to P times the limit while the Store is down. 1/P keeps them at the limit, and denies
+	// requests that reach some processes more often than others.
+	LocalShare float64
+
+	// LocalKeys bounds the keys of which this process remembers what the Store has answered: what was allowed, for
+	// FailLocal and to remind a Store that has lost it, and what is denied, to answer that without a question. A key
+	// takes some 300 bytes, and 24 for each request in its window. Of keys beyond the bound nothing is
+	// remembered. 0 means 100,000.
+	LocalKeys int
+
+	// AskAlways asks the Store about every request. Else a request is denied without a question as long as the Store's
+	// last denial of the same key and limits holds, which nothing can end sooner but a Refund or a Reset. This process
+	// knows of its own; one in another process shows here only when the denial has run out. A Claim, and a
+	// Rule of package sash, can say so for themselves.
+	AskAlways bool
+
+	// KeySecret replaces what follows the rule's name in every key by its HMAC-SHA256 under this secret, for keys that
+	// are personal data: whoever reads the Store cannot tell, or guess, whose they are. 16 bytes or more, the same in
+	// all processes; with another secret all logs begin anew. nil means none.
+	KeySecret []byte
+
 	// Logger hears of an outage of the Store once when it begins and once when it ends. nil means silence;
-	// the Reason of each Decision still tells.
+	// the Reason of each Decision still tells, and Stats counts.
 	Logger *slog.Logger
 }
 
-// Limiter is a Store with a time bound and a policy for its failures. Its verbs may be called by many
-// goroutines at once.
+// checked returns the config with its defaults, or an error that names every fault.
+func (c Config) checked() (Config, error) {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if c.Timeout < 0 {
+		fault("the Timeout is %v: want a positive duration, or 0 for %v", c.Timeout, DefaultTimeout)
+	}
+	if c.OnFailure > FailLocal {
+		fault("there is no Policy %d for OnFailure", c.OnFailure)
+	}
+	if !(c.LocalShare >= 0 && c.LocalShare <= 1) {
+		fault("the LocalShare is %v: want a part of the limit, above 0 and up to 1, or 0 for 1", c.LocalShare)
+	}
+	if c.LocalKeys < 0 {
+		fault("LocalKeys is %d: want a positive number, or 0 for %d", c.LocalKeys, defaultLocalKeys)
+	}
+	if c.KeySecret != nil && len(c.KeySecret) < minSecret {
+		fault("the KeySecret has %d bytes: want %d or more, of a random source", len(c.KeySecret), minSecret)
+	}
+	if len(faults) > 0 {
+		return c, fmt.Errorf("%w Config: %w", ErrInvalid, errors.Join(faults...))
+	}
+	if c.Store == nil {
+		c.Store = NewMemoryStore(MemoryConfig{})
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.OnFailure = c.OnFailure.or(FailOpen)
+	c.LocalShare = cmp.Or(c.LocalShare, 1)
+	c.LocalKeys = cmp.Or(c.LocalKeys, defaultLocalKeys)
+	c.KeySecret = slices.Clone(c.KeySecret)
+	return c, nil
+}
+
+const (
+	defaultLocalKeys = 100_000
+	minSecret        = 16
+)
+
+// Limiter is a Store with a time bound, a circuit breaker, a memory of its own and a policy for failures. Its verbs may
+// be called by many goroutines at once.
 //
 // A decision runs on a context of its own, which keeps the values of the caller's but neither its
 // cancellation nor its deadline: a client that hangs up is no failure of the store, or hanging up would be a
 // way past a limiter that fails open.
+//
+// After three failures in a row requests stop to wait for the Store, and are decided by their Policy at once, until a
+// probe has found out that it is back: one every 200 ms, in the background, while there are requests.
+//
+// The Limiter remembers what its Store has allowed to this process. A store that has lost that, because it began anew,
+// was replaced by a replica that lagged, evicted the key, or because its clock has jumped, shows more room than there
+// can be, and is reminded of it before it decides. What other processes were granted, they must remember: until each of
+// them has asked for a key, or has noticed the loss, up to P times the limit can be allowed by P processes. The
+// window of such a proof, and the length of a remembered denial, are shorter by 1/1000, as two clocks may drift.
 type Limiter struct {
-	store   Store
-	memory  *MemoryStore // store, if it is one: it needs no time bound
-	timeout time.Duration
-	outage  outage
-	closed  atomic.Bool
+	config   Config
+	memory   *MemoryStore // decides, if there is no other store
+	remote   *remote      // else
+	counters counters
+	closed   atomic.Bool
 
 	mu       sync.Mutex
 	declared []declared
@@ -59,25 +137,16 @@ type Limiter struct {
 
 // New returns a Limiter, or an error that names every fault of config.
 func New(config Config) (*Limiter, error) {
-	if config.Timeout < 0 {
-		return nil, fmt.Errorf("%w Config: the Timeout is %v: want a positive duration, or 0 for %v", ErrInvalid, config.Timeout, DefaultTimeout)
+	config, err := config.checked()
+	if err != nil {
+		return nil, err
 	}
-	if config.Timeout == 0 {
-		config.Timeout = DefaultTimeout
+	l := &Limiter{config: config}
+	var inProcess bool
+	if l.memory, inProcess = config.Store.(*MemoryStore); !inProcess {
+		l.remote = newRemote(config)
 	}
-	if config.Store == nil {
-		config.Store = NewMemoryStore(MemoryConfig{})
-	}
-	if config.Logger == nil {
-		config.Logger = slog.New(slog.DiscardHandler)
-	}
-	memory, _ := config.Store.(*MemoryStore)
-	return &Limiter{
-		store:   config.Store,
-		memory:  memory,
-		timeout: config.Timeout,
-		outage:  outage{logger: config.Logger},
-	}, nil
+	return l, nil
 }
 
 // Allow decides one request on key under every one of limits, and counts it if it is allowed. One round trip.
@@ -114,20 +183,78 @@ func (l *Limiter) AllowAll(ctx context.Context, claims ...Claim) ([]Decision, er
 	return decisions, err
 }
 
+// Denied reports whether some of claims are denied for certain, in which case the decisions answer all of them. It
+// counts nothing, and asks only a MemoryStore; of another Store it knows what it remembers of its denials, unless ask
+// says that a round trip is wanted. It is for requests that should be refused before work is done for them.
+func (l *Limiter) Denied(ctx context.Context, ask bool, claims ...Claim) (decisions []Decision, denied bool) {
+	claims = slices.Clone(claims)
+	if l.check() != nil || l.validate(claims) != nil {
+		return nil, false
+	}
+	decisions = make([]Decision, len(claims))
+	if l.remote != nil {
+		_, denied = l.remote.local.recall(claims, decisions)
+	}
+	if !denied && (l.remote == nil || ask) {
+		denied = l.looksDenied(ctx, claims, decisions)
+	}
+	if denied {
+		l.counters.count(decisions)
+	}
+	return decisions, denied
+}
+
+// looksDenied is Denied by a look into the store.
+func (l *Limiter) looksDenied(ctx context.Context, claims []Claim, decisions []Decision) (denied bool) {
+	for i := range claims {
+		claims[i].Cost = 0
+	}
+	if l.decide(ctx, claims, decisions) != nil {
+		return false
+	}
+	for i := range decisions {
+		d := &decisions[i]
+		denied = denied || !d.Allowed
+		if d.Reason == Looked {
+			d.Reason = Withheld
+		}
+	}
+	return denied
+}
+
+// FailsOpen reports whether claims of a Policy are allowed while the store cannot decide. A MemoryStore always can.
+func (l *Limiter) FailsOpen(p Policy) bool {
+	return l.remote != nil && p.or(l.config.OnFailure) == FailOpen
+}
+
 // Refund gives back what ticket names in the log of key, as if that request had never been. It is idempotent.
 // Its error is the Store's: the refund may then have happened or not, and can be tried again. One round trip.
 func (l *Limiter) Refund(ctx context.Context, key string, ticket Ticket) error {
 	if ticket == (Ticket{}) {
 		return l.check()
 	}
-	return l.do(ctx, "refund", key, func(ctx context.Context, key string) error {
-		return l.store.Refund(ctx, key, ticket)
-	})
+	key, err := l.checkedKey(key)
+	switch {
+	case err != nil:
+	case l.remote == nil:
+		err = l.memory.Refund(ctx, key, ticket)
+	default:
+		err = l.remote.refund(ctx, key, ticket)
+	}
+	return failed("refund", err)
 }
 
 // Reset forgets everything counted for key. It is idempotent; its error is the Store's. One round trip.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
-	return l.do(ctx, "reset", key, l.store.Reset)
+	key, err := l.checkedKey(key)
+	switch {
+	case err != nil:
+	case l.remote == nil:
+		err = l.memory.Reset(ctx, key)
+	default:
+		err = l.remote.reset(ctx, key)
+	}
+	return failed("reset", err)
 }
 
 // Close ends the Limiter, and its Store if that is an io.Closer. Its verbs then return ErrClosed.
@@ -135,7 +262,10 @@ func (l *Limiter) Close() error {
 	if l.closed.Swap(true) {
 		return nil
 	}
-	if c, ok := l.store.(io.Closer); ok {
+	if l.remote != nil {
+		l.remote.debts.close()
+	}
+	if c, ok := l.config.Store.(io.Closer); ok {
 		return c.Close()
 	}
 	return nil
@@ -146,80 +276,27 @@ func (l *Limiter) take(ctx context.Context, claims []Claim, decisions []Decision
 	if err := l.check(); err != nil {
 		return err
 	}
-	if err := validate(claims); err != nil {
+	if err := l.validate(claims); err != nil {
 		return err
 	}
-	id := uuid.New()
-	if l.memory != nil {
-		return l.memory.Take(ctx, id, claims, decisions)
-	}
-	return l.takeRemote(ctx, id, claims, decisions)
-}
-
-// takeRemote asks a store that may wait. The call works on slices of its own: if it is abandoned at the
-// deadline, it may still read and write them.
-func (l *Limiter) takeRemote(ctx context.Context, id uuid.UUID, claims []Claim, decisions []Decision) error {
-	asked := slices.Clone(claims)
-	for i := range asked {
-		asked[i].Limits = slices.Clone(asked[i].Limits)
-	}
-	answers := make([]Decision, len(asked))
-	err := l.bounded(ctx, func(ctx context.Context) error {
-		if err := l.store.Take(ctx, id, asked, answers); err != nil {
-			return err
-		}
-		return checkAnswers(asked, answers)
-	})
-	if err != nil {
-		for i := range decisions {
-			decisions[i] = Decision{Allowed: true, Limit: claims[i].Limits[0], Reason: FailedOpen}
-		}
-		return nil
-	}
-	copy(decisions, answers)
-	return nil
-}
-
-// do runs a verb on one key that has no policy: its failure is the caller's to see.
-func (l *Limiter) do(ctx context.Context, verb, key string, call func(context.Context, string) error) error {
-	if err := l.check(); err != nil {
-		return err
-	}
-	if key == "" {
-		return errEmptyKey
-	}
-	key = canonical(key)
-	if l.memory != nil {
-		return call(ctx, key)
-	}
-	if err := l.bounded(ctx, func(ctx context.Context) error { return call(ctx, key) }); err != nil {
-		return fmt.Errorf("ratelimit: %s: %w", verb, err)
-	}
-	return nil
-}
-
-// bounded runs call, which may wait, for at most the Timeout, and keeps the books of outages. A call that
-// overruns is left to itself: its context is done, and a client that ignores that ends by its own limits.
-func (l *Limiter) bounded(ctx context.Context, call func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
-	defer cancel()
-	answer := make(chan error, 1)
-	go func() {
-		defer func() {
-			if p := recover(); p != nil { // outside the reach of any server's own recovery
-				answer <- fmt.Errorf("the store panicked: %v", p)
-			}
-		}()
-		answer <- call(ctx)
-	}()
-	var err error
-	select {
-	case err = <-answer:
-	case <-ctx.Done():
-		err = fmt.Errorf("no answer within %v: %w", l.timeout, ctx.Err())
-	}
-	l.outage.note(err)
+	err := l.decide(ctx, claims, decisions)
+	l.counters.count(decisions)
 	return err
+}
+
+func (l *Limiter) decide(ctx context.Context, claims []Claim, decisions []Decision) error {
+	if l.remote == nil {
+		return l.memory.Take(ctx, uuid.New(), claims, decisions)
+	}
+	return l.remote.take(ctx, uuid.New(), claims, decisions)
+}
+
+// failed says which verb an error is of. What the caller did wrong says so by itself.
+func failed(verb string, err error) error {
+	if err == nil || errors.Is(err, ErrInvalid) || errors.Is(err, ErrClosed) {
+		return err
+	}
+	return fmt.Errorf("ratelimit: %s: %w", verb, err)
 }
 
 func (l *Limiter) check() error {
@@ -231,8 +308,19 @@ func (l *Limiter) check() error {
 
 var errEmptyKey = fmt.Errorf("%w key: it is empty, and would be one quota for everybody", ErrInvalid)
 
-// validate checks claims, and makes their keys canonical.
-func validate(claims []Claim) error {
+// checkedKey is the key of a verb that concerns one.
+func (l *Limiter) checkedKey(key string) (string, error) {
+	switch {
+	case l.closed.Load():
+		return "", ErrClosed
+	case key == "":
+		return "", errEmptyKey
+	}
+	return l.key(key), nil
+}
+
+// validate checks claims, and makes their keys those of their logs.
+func (l *Limiter) validate(claims []Claim) error {
 	if len(claims) == 0 {
 		return fmt.Errorf("%w request: it makes no claim", ErrInvalid)
 	}
@@ -250,7 +338,11 @@ func validate(claims []Claim) error {
 		if c.Keep < 0 || c.Keep > MaxWindow {
 			return fmt.Errorf("%w Keep %v: want 0 to %v", ErrInvalid, c.Keep, MaxWindow)
 		}
-		c.Key = canonical(c.Key)
+		if c.OnFailure > FailLocal {
+			return fmt.Errorf("%w OnFailure: there is no Policy %d", ErrInvalid, c.OnFailure)
+		}
+		c.AskAlways = c.AskAlways || l.config.AskAlways
+		c.Key = l.key(c.Key)
 		for _, other := range claims[:i] {
 			if other.Key == c.Key {
 				return fmt.Errorf("%w request: two of its claims have the same key", ErrInvalid)

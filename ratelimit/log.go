@@ -27,12 +27,17 @@ type entry struct {
 // that no interval can hold more than it should, and no key stays shut longer than one window after the first
 // claim that follows the step.
 func (l *log) settle(now, keep time.Duration) {
-	for l.size > 0 && l.entry(0).at <= now-keep {
-		l.head = (l.head + 1) & (len(l.ring) - 1)
-		l.size--
-	}
+	l.drop(now - keep)
 	for i := l.size - 1; i >= 0 && l.entry(i).at > now; i-- {
 		l.entry(i).at = now
+	}
+}
+
+// drop removes the entries made until then.
+func (l *log) drop(until time.Duration) {
+	for l.size > 0 && l.entry(0).at <= until {
+		l.head = (l.head + 1) & (len(l.ring) - 1)
+		l.size--
 	}
 }
 
@@ -80,6 +85,14 @@ func (l *log) count(now, window time.Duration) int {
 		return l.size
 	}
 	return l.size - sort.Search(l.size, func(i int) bool { return l.entry(i).at > since })
+}
+
+// between returns the number of entries in (since, until].
+func (l *log) between(since, until time.Duration) int {
+	after := func(t time.Duration) int {
+		return sort.Search(l.size, func(i int) bool { return l.entry(i).at > t })
+	}
+	return max(0, after(until)-after(since))
 }
 
 // leaving returns the time until the k-th oldest of the count newest entries is exactly window old.

@@ -97,8 +97,10 @@ func (m *MemoryStore) Take(_ context.Context, id uuid.UUID, claims []Claim, deci
 func (m *MemoryStore) Refund(_ context.Context, key string, ticket Ticket) error {
 	s := m.lockShard(key)
 	defer s.mu.Unlock()
+	s.refunded = m.now()
 	if l := s.logs[key]; l != nil {
 		l.remove(ticket.ID, ticket.Cost)
+		l.recalled.admit()
 		if l.size == 0 {
 			s.forget(l)
 		}
@@ -110,6 +112,8 @@ func (m *MemoryStore) Refund(_ context.Context, key string, ticket Ticket) error
 func (m *MemoryStore) Reset(_ context.Context, key string) error {
 	s := m.lockShard(key)
 	defer s.mu.Unlock()
+	s.refunded = m.now()
+	s.reset = s.refunded
 	if l := s.logs[key]; l != nil {
 		s.forget(l)
 	}

@@ -11,9 +11,11 @@ import (
 // is one outage, not one for each failure.
 const calm = time.Second
 
-// outage keeps account of a store's failures, and tells the logger when they begin and when they end.
+// outage keeps account of failures of one kind, and tells the logger when they begin and when they end.
 type outage struct {
-	logger *slog.Logger
+	logger       *slog.Logger
+	policy       Policy
+	begins, ends string // messages
 
 	on     atomic.Bool // there is an outage; read without mu, so that a healthy store costs one load
 	mu     sync.Mutex
@@ -34,13 +36,13 @@ func (o *outage) note(err error) {
 
 func (o *outage) failure(err error) {
 	if o.fail(time.Now()) { // not under the lock: a slow logger holds up nobody else
-		o.logger.Error("rate limit store fails: requests that it cannot decide are allowed", "err", err)
+		o.logger.Error(o.begins, "err", err, "policy", o.policy.String())
 	}
 }
 
 func (o *outage) success() {
 	if after, failed, ended := o.end(time.Now()); ended {
-		o.logger.Info("rate limit store answers again", "after", after, "failed", failed)
+		o.logger.Info(o.ends, "after", after, "failed", failed)
 	}
 }
 

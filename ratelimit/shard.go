@@ -11,6 +11,9 @@ type shard struct {
 	mu     sync.Mutex
 	logs   map[string]*keyLog
 	queues []*queue // one for each longest Window in use; a program declares a handful
+
+	// When a Refund and a Reset last changed a log: what another store answered to a question from before is stale.
+	refunded, reset time.Duration
 }
 
 // keyLog is the log of one key, and its place in a queue.
@@ -19,6 +22,7 @@ type keyLog struct {
 	key        string
 	queue      *queue
 	prev, next *keyLog
+	recalled   *recalled // nil unless another store decides
 }
 
 // queue holds the logs with one longest Window in the order in which they were last written to, so that the
@@ -51,9 +55,18 @@ func (s *shard) log(key string, hash uint64, window time.Duration, room int) *lo
 	return newLog(append(apart, shared.entries()...))
 }
 
-// admit returns the log to which an allowed claim on key is written, and whether it is the key's own. It makes one
-// for a key that has none if there is room for another, and moves there what the key has in the overflow logs.
+// admit returns the log to which an allowed claim on key is written, and whether it is the key's own.
 func (s *shard) admit(key string, hash uint64, window time.Duration, room int) (l *log, own bool) {
+	k, q := s.own(key, hash, window, room)
+	if k == nil {
+		return &q.overflow, false
+	}
+	return &k.log, true
+}
+
+// own returns the log of key, at the back of its queue; nil if there is none and no room. It makes one for a key that
+// has none, and moves there what the key has in the overflow logs.
+func (s *shard) own(key string, hash uint64, window time.Duration, room int) (*keyLog, *queue) {
 	q := s.queue(window)
 	if q == nil {
 		q = &queue{window: window}
@@ -68,10 +81,10 @@ func (s *shard) admit(key string, hash uint64, window time.Duration, room int) (
 		s.logs[key] = k
 		s.move(k, hash)
 	default:
-		return &q.overflow, false
+		return nil, q
 	}
 	q.push(k)
-	return &k.log, true
+	return k, q
 }
 
 // move takes the entries of a key out of the overflow logs, into its new log.
@@ -94,7 +107,7 @@ func (s *shard) clean(now time.Duration) {
 	for _, q := range s.queues {
 		q.overflow.settle(now, q.window)
 		for range 2 {
-			if q.front == nil || !q.front.left(now, q.window) {
+			if q.front == nil || !q.front.left(now, q.window) || q.front.recalled.denies(now) {
 				break
 			}
 			s.forget(q.front)

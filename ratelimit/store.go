@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,6 +18,12 @@ type Claim struct {
 	// change from request to request, by the user's plan for example, needs the longest Window of them all:
 	// what has once been forgotten cannot be counted again.
 	Keep time.Duration
+
+	// OnFailure is what becomes of the claim if the store cannot decide it. Stores need not look at it.
+	OnFailure Policy
+
+	// AskAlways says that a denial is not to be remembered in this process: see Config.AskAlways.
+	AskAlways bool
 }
 
 // Kept is how long an entry of the claim is remembered.
@@ -42,7 +49,8 @@ type Store interface {
 	// of one that was admitted is answered as admitted again and writes nothing.
 	//
 	// An error means that nothing is known: the entries may or may not have been written. A store that waits
-	// gives up when ctx is done; the Limiter does not rely on it.
+	// gives up when ctx is done; the Limiter does not rely on it. An error that says nothing of the store's health
+	// wraps ErrNoLog; one of a store whose keys lie on several servers is a ClaimErrors.
 	Take(ctx context.Context, id uuid.UUID, claims []Claim, decisions []Decision) error
 
 	// Refund removes the entries that ticket names from the log of key. Those that have left the window or
@@ -51,4 +59,54 @@ type Store interface {
 
 	// Reset forgets the log of key. An absent key is not an error.
 	Reset(ctx context.Context, key string) error
+}
+
+// ErrNoLog is what the error of a store wraps where a key holds something that is no log. The key cannot be decided,
+// others can.
+var ErrNoLog = errors.New("ratelimit: the key holds something else than a log")
+
+// ClaimErrors is the error of a Take whose claims lie on several servers, one of which may fail where the others are
+// well: for each claim its own, or nil.
+type ClaimErrors []error
+
+func (e ClaimErrors) Error() string   { return errors.Join(e...).Error() }
+func (e ClaimErrors) Unwrap() []error { return e }
+
+// Divided is a Store whose keys lie on several servers. The Limiter has a circuit breaker for each.
+type Divided interface {
+	Store
+
+	// Server names the server of a key. It answers at once, "" if it does not know.
+	Server(key string) string
+
+	// Together reports whether the claims of a request are decided at one instant, as Take says. If they are not,
+	// what one request takes for a moment and gives back can deny another, and the Limiter remembers no denials of
+	// requests with several claims.
+	Together() bool
+}
+
+// Forgetful is a Store that may lose what it held, by a restart, a failover or an eviction, and can be reminded of it.
+type Forgetful interface {
+	Store
+
+	// Remind adds grants to their logs as if they had been made then, but for those that a log still has, and those
+	// from before its last Reset. It tells for each log how long ago that was, or a negative duration.
+	Remind(ctx context.Context, logs []Past) (reset []time.Duration, err error)
+
+	// Life names the lives of the servers: it differs from an earlier one if a server has been replaced, or has begun
+	// anew. "" if the store cannot tell.
+	Life(ctx context.Context) (string, error)
+}
+
+// Past is what a process remembers of one log.
+type Past struct {
+	Key    string
+	Keep   time.Duration // how long its entries are kept
+	Grants []Grant       // oldest first
+}
+
+// Grant is an allowed request, and how long ago that was.
+type Grant struct {
+	Ticket
+	Age time.Duration
 }

@@ -40,7 +40,7 @@ func (s *Store) takeEach(ctx context.Context, id uuid.UUID, claims []ratelimit.C
 		refunded <- struct{}{}
 	})
 	c := collect(half, claims, answers, decisions)
-	admitted = c.err == nil && !c.denied
+	admitted = !c.failed && !c.denied
 	close(settled)
 	if admitted {
 		return nil
@@ -55,7 +55,7 @@ func (s *Store) takeEach(ctx context.Context, id uuid.UUID, claims []ratelimit.C
 		withhold(claims, decisions)
 		return nil
 	}
-	return c.err
+	return c.errs
 }
 
 // halfTime is over when half of ctx's time is, and never if ctx has no deadline.
@@ -87,11 +87,13 @@ type answer struct {
 // collected is what became of all of them.
 type collected struct {
 	denied bool
-	err    error
+	failed bool
+	errs   ratelimit.ClaimErrors
 }
 
 // collect waits for the answers, into decisions; once one of them denies, no longer than half allows.
 func collect(half context.Context, claims []ratelimit.Claim, answers <-chan answer, decisions []ratelimit.Decision) (c collected) {
+	c.errs = make(ratelimit.ClaimErrors, len(claims))
 	for i, claim := range claims { // what is not known in time
 		decisions[i] = ratelimit.Decision{Allowed: true, Limit: claim.Limits[0]}
 	}
@@ -103,7 +105,7 @@ func collect(half context.Context, claims []ratelimit.Claim, answers <-chan answ
 		select {
 		case a := <-answers:
 			if a.err != nil {
-				c.err = a.err
+				c.errs[a.claim], c.failed = a.err, true
 				continue
 			}
 			decisions[a.claim] = a.decision[0]

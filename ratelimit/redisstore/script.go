@@ -4,32 +4,60 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
+	"io"
+	"strings"
+	"sync/atomic"
+	"syscall"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // script is a Lua script that is run by its hash, and sent whole only to a server that does not know it.
 // (redis.Script does as much, but on a command that the client repeats by itself.)
+//
+// Its first line, #!lua, declares that it writes. A server then refuses it before it begins where writes are refused: a
+// script without that line which begins by deleting may go on to write beyond maxmemory. Servers before Redis 7 do not
+// know the line, and are sent the script without it.
 type script struct {
-	source, hash string
+	declared, plain text
+	old             atomic.Bool // the server does not know the first line
 }
 
-func newScript(source string) script {
+type text struct{ source, hash string }
+
+func newText(source string) text {
 	sum := sha1.Sum([]byte(source)) // how EVALSHA names a script
-	return script{source, hex.EncodeToString(sum[:])}
+	return text{source, hex.EncodeToString(sum[:])}
+}
+
+func newScript(source string) *script {
+	return &script{declared: newText(source), plain: newText(strings.TrimPrefix(source, "#!lua\n"))}
 }
 
 // run sends one command, and a second if the server has forgotten the script, or never knew it.
-func (s script) run(ctx context.Context, client Client, keys []string, args []any) ([]int64, error) {
+func (s *script) run(ctx context.Context, client Client, keys []string, args []any) ([]int64, error) {
+	if s.old.Load() {
+		return s.plain.run(ctx, client, keys, args)
+	}
+	reply, err := s.declared.run(ctx, client, keys, args)
+	if err != nil && redis.HasErrorPrefix(err, "Error compiling script") {
+		s.old.Store(true)
+		return s.plain.run(ctx, client, keys, args)
+	}
+	return reply, err
+}
+
+func (t text) run(ctx context.Context, client Client, keys []string, args []any) ([]int64, error) {
 	command := make([]any, 0, 3+len(keys)+len(args))
-	command = append(command, "evalsha", s.hash, len(keys))
+	command = append(command, "evalsha", t.hash, len(keys))
 	for _, key := range keys {
 		command = append(command, key)
 	}
 	command = append(command, args...)
 	reply, err := send(ctx, client, 3, command...).Int64Slice()
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") { // it allocates even for nil
-		command[0], command[1] = "eval", s.source
+		command[0], command[1] = "eval", t.source
 		reply, err = send(ctx, client, 3, command...).Int64Slice()
 	}
 	return reply, err
@@ -41,12 +69,27 @@ type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// send runs one command, whose key, at firstKey, says which server of many it goes to.
+// send runs one command, whose key, at firstKey, says which server of many it goes to. If the connection breaks, as
+// those of a pool do when a server has been replaced, it is sent once more: all that we send can be repeated.
 func send(ctx context.Context, client Client, firstKey int8, args ...any) *redis.Cmd {
+	cmd := sendOnce(ctx, client, firstKey, args)
+	if broken(cmd.Err()) && ctx.Err() == nil {
+		cmd = sendOnce(ctx, client, firstKey, args)
+	}
+	return cmd
+}
+
+func sendOnce(ctx context.Context, client Client, firstKey int8, args []any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx, args...)
 	cmd.SetFirstKeyPos(firstKey)
 	if err := client.Process(ctx, once{cmd}); err != nil {
 		cmd.SetErr(err)
 	}
 	return cmd
+}
+
+// broken tells of a connection that was established, and ended before the reply.
+func broken(err error) bool {
+	return err != nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))
 }

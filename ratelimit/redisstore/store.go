@@ -25,6 +25,8 @@ package redisstore
 import (
 	"context"
 	_ "embed"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -35,8 +37,14 @@ import (
 	"github.com/sashlimit/sash/ratelimit"
 )
 
-//go:embed take.lua
-var takeSource string
+var (
+	//go:embed take.lua
+	takeSource string
+	//go:embed remind.lua
+	remindSource string
+	//go:embed reset.lua
+	resetSource string
+)
 
 // DefaultPrefix begins every key, unless WithPrefix says otherwise.
 const DefaultPrefix = "rate_limit"
@@ -52,11 +60,16 @@ type Store struct {
 	client     Client
 	prefix     string
 	together   bool // all keys are on one server: one script may decide them all
-	take       script
+	take       *script
+	remind     *script
+	reset      *script
 	background *background // shared with the copies that WithPrefix makes
 }
 
-var _ ratelimit.Store = (*Store)(nil)
+var (
+	_ ratelimit.Divided   = (*Store)(nil)
+	_ ratelimit.Forgetful = (*Store)(nil)
+)
 
 // New returns a store on any redis.UniversalClient, or any other that can Process commands: standalone,
 // Sentinel, Cluster, Ring.
@@ -70,7 +83,8 @@ func New(client Client) *Store {
 	_, single := client.(*redis.Client)
 	return &Store{
 		client: client, prefix: DefaultPrefix, together: single,
-		take: newScript(takeSource), background: new(background),
+		take: newScript(takeSource), remind: newScript(remindSource), reset: newScript(resetSource),
+		background: new(background),
 	}
 }
 
@@ -110,7 +124,8 @@ func (s *Store) Refund(ctx context.Context, key string, ticket ratelimit.Ticket)
 
 // Reset implements ratelimit.Store. It costs one round trip.
 func (s *Store) Reset(ctx context.Context, key string) error {
-	return explain(send(ctx, s.client, 1, "del", s.key(key)).Err())
+	_, err := s.reset.run(ctx, s.client, []string{s.key(key)}, nil)
+	return explain(err)
 }
 
 // takeTogether decides claims by one call of the script.
@@ -155,9 +170,13 @@ const fields = 5
 
 // decode reads the reply of take.lua.
 func decode(reply []int64, id uuid.UUID, claims []ratelimit.Claim, decisions []ratelimit.Decision) error {
-	if len(reply) != fields*len(claims) {
-		return fmt.Errorf("redisstore: the script answered %d integers to %d claims, want %d each", len(reply), len(claims), fields)
+	if len(reply) != 1+fields*len(claims) {
+		return fmt.Errorf("redisstore: the script answered %d integers to %d claims, want 1 and %d each", len(reply), len(claims), fields)
 	}
+	if reply[0] != tail(id) {
+		return errors.New("redisstore: the answer is to another request: the client has mixed up its replies")
+	}
+	reply = reply[1:]
 	all := true
 	for i := range claims {
 		all = all && reply[fields*i] == fits
@@ -191,17 +210,7 @@ func decode(reply []int64, id uuid.UUID, claims []ratelimit.Claim, decisions []r
 	return nil
 }
 
-// explain adds to an error of Redis what to do about it, where that is known.
-func explain(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case redis.HasErrorPrefix(err, "MOVED"):
-		return fmt.Errorf("redisstore: the server belongs to a Cluster: connect with redis.NewClusterClient: %w", err)
-	case redis.HasErrorPrefix(err, "CROSSSLOT"):
-		return fmt.Errorf("redisstore: the server is a Cluster of its own: connect with redis.NewClusterClient: %w", err)
-	case redis.HasErrorPrefix(err, "WRONGTYPE"):
-		return fmt.Errorf("redisstore: the key of a log holds something else: keep applications apart with WithPrefix: %w", err)
-	}
-	return fmt.Errorf("redisstore: %w", err)
+// tail is what the script makes of the last 12 hex digits of an id.
+func tail(id uuid.UUID) int64 {
+	return int64(binary.BigEndian.Uint64(id[8:]) & (1<<48 - 1))
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -130,24 +131,32 @@ func TestTwoClientsAtOneServerShareTheirLimits(t *testing.T) {
 	}
 }
 
-// A proxy passes the request on and loses the reply. go-redis would send an ordinary command again.
-func TestALostReplyIsNotAskedForAgainAndChargesOneEntryAtMost(t *testing.T) {
+// A proxy passes the request on and loses the reply. The store asks once more, and go-redis never does.
+func TestALostReplyIsAskedForOnceMoreAndChargesOneEntry(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	client := redis.NewClient(&redis.Options{Addr: loseReplies(t, server.Addr()), Protocol: 2}) // retries by default
-	t.Cleanup(func() { client.Close() })
+	for lost, wantErr := range map[int32]bool{1: false, 2: true} {
+		server := redistest.Start(t)
+		client := redis.NewClient(&redis.Options{Addr: loseReplies(t, server.Addr(), lost), Protocol: 2}) // retries by default
+		t.Cleanup(func() { client.Close() })
 
-	err := redisstore.New(client).Take(t.Context(), uuid.New(), []ratelimit.Claim{claimOn("k")}, make([]ratelimit.Decision, 1))
-	if err == nil {
-		t.Error("a lost reply must be an error: nobody knows the answer")
-	}
-	direct := server.Client()
-	if n := direct.ZCard(t.Context(), "rate_limit:k").Val(); n != 1 {
-		t.Errorf("%d entries are charged, want 1", n)
-	}
-	stats := direct.Info(t.Context(), "commandstats").Val()
-	if !strings.Contains(stats, "cmdstat_eval:calls=1,") { // behind the EVALSHA that the server did not know
-		t.Errorf("the script was sent more than once:\n%s", stats)
+		decisions := make([]ratelimit.Decision, 1)
+		err := redisstore.New(client).Take(t.Context(), uuid.New(), []ratelimit.Claim{{
+			Key: "k", Limits: []ratelimit.Limit{{MaxRequests: 1, Window: time.Hour}}, Cost: 1,
+		}}, decisions)
+		if (err != nil) != wantErr {
+			t.Errorf("%d replies are lost: got the error %v", lost, err)
+		}
+		if err == nil && decisions[0].Reason != ratelimit.Counted {
+			t.Errorf("the request is denied by its own entry: %+v", decisions[0])
+		}
+		direct := server.Client()
+		if n := direct.ZCard(t.Context(), "rate_limit:k").Val(); n != 1 {
+			t.Errorf("%d replies are lost: %d entries are charged, want 1", lost, n)
+		}
+		stats := direct.Info(t.Context(), "commandstats").Val()
+		if !strings.Contains(stats, "cmdstat_eval:calls=2,") { // behind the EVALSHA that the server did not know
+			t.Errorf("%d replies are lost: the script was not sent twice:\n%s", lost, stats)
+		}
 	}
 }
 
@@ -356,7 +365,11 @@ func (moody) Process(ctx context.Context, cmd redis.Cmder) error {
 	case strings.Contains(key, "panics"):
 		panic("a hook is broken")
 	}
-	cmd.(interface{ SetVal(any) }).SetVal([]any{int64(0), int64(0), int64(0), int64(1), int64(1)})
+	id, err := strconv.ParseInt(cmd.Args()[4].(string)[24:], 16, 64)
+	if err != nil {
+		return err
+	}
+	cmd.(interface{ SetVal(any) }).SetVal([]any{id, int64(0), int64(0), int64(0), int64(1), int64(1)})
 	return nil
 }
 
@@ -441,9 +454,11 @@ func (p *processed) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	}
 }
 
-// loseReplies runs a proxy that cuts a connection when the server answers a script, and returns its address.
-func loseReplies(t *testing.T, server string) string {
+// loseReplies runs a proxy that cuts a connection when the server answers a script, n times, and returns its address.
+func loseReplies(t *testing.T, server string, n int32) string {
 	t.Helper()
+	var left atomic.Int32
+	left.Store(n)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -455,13 +470,13 @@ func loseReplies(t *testing.T, server string) string {
 			if err != nil {
 				return
 			}
-			go loseReply(client, server)
+			go loseReply(client, server, &left)
 		}
 	}()
 	return l.Addr().String()
 }
 
-func loseReply(client net.Conn, server string) {
+func loseReply(client net.Conn, server string, left *atomic.Int32) {
 	defer client.Close()
 	upstream, err := net.Dial("tcp", server)
 	if err != nil {
@@ -477,7 +492,7 @@ func loseReply(client net.Conn, server string) {
 	reply := make([]byte, 64<<10)
 	for {
 		n, err := upstream.Read(reply)
-		if err != nil || script.Load() {
+		if err != nil || script.Swap(false) && left.Add(-1) >= 0 {
 			return
 		}
 		client.Write(reply[:n])

@@ -1,11 +1,12 @@
+#!lua
 -- Decides, at this server's own time, whether the claims of one request fit into their logs: all or none.
 --
 -- KEYS[i]  the log of claim i, a ZSET: for each allowed request one member, named after the request's id,
 --          whose score is the time in µs at which it was allowed
 -- ARGV     the id; then for each claim its cost, how long its entries are kept in µs (the longest of its
 --          windows or more), the number of its limits, and for each of these the most requests and the window in µs
--- Reply    for each claim five integers: the verdict, the index of the binding limit (from 0), the
---          requests left, and after how many µs a retry succeeds and the quota grows
+-- Reply    the last 12 hex digits of the id as a number; then for each claim five integers: the verdict, the index
+--          of the binding limit (from 0), the requests left, and after how many µs a retry succeeds and the quota grows
 
 local DENIED, FITS, TOO_COSTLY = 0, 1, 2
 
@@ -35,11 +36,11 @@ local function expire(claim)
   redis.call('PEXPIRE', claim.key, math.ceil(2 * claim.kept / 1000))
 end
 
--- Drops what need not be kept. An entry ahead of now (the clock stepped back) counts as made now:
+-- Drops what need not be kept, a mark of a reset before that among it (reset.lua). An entry ahead of now (the clock stepped back) counts as made now:
 -- it was made before now whatever the clock said, and so no key stays shut longer than one window after the first
 -- claim that follows the step.
 local function settle(claim)
-  redis.call('ZREMRANGEBYSCORE', claim.key, '-inf', micros(now - claim.kept))
+  redis.call('ZREMRANGEBYSCORE', claim.key, micros(claim.kept - now), micros(now - claim.kept))
   local ahead = redis.call('ZRANGEBYSCORE', claim.key, '(' .. micros(now), '+inf')
   for _, member in ipairs(ahead) do
     redis.call('ZADD', claim.key, micros(now), member)
@@ -124,7 +125,7 @@ for i, key in ipairs(KEYS) do
   if not fits(claim) then all = false end
 end
 
-local reply = {}
+local reply = {tonumber(string.sub(id, -12), 16)} -- whose answer this is
 for _, claim in ipairs(claims) do
   local charged = 0
   if admitted then -- this call was sent twice, and succeeded the first time

@@ -1,0 +1,134 @@
+package ratelimit
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// settleEvery is how long the store is left in peace between two rounds of reminding it.
+	settleEvery = time.Second
+
+	// pastsAtOnce is how many logs it is reminded of by one call.
+	pastsAtOnce = 64
+)
+
+// debts is what this process has to tell its store in the background: what it has allowed on its own in an outage, and
+// everything if the store has lost its memory. One round runs at a time, one call after the other, so that a store
+// which has just come back is not overrun. What did not fit into the local store is not known, and not told.
+type debts struct {
+	begun atomic.Bool // the life of the store is known, or being asked for
+	life  string      // of the store when it was last told everything; for the round that runs
+
+	mu      sync.Mutex
+	due     bool // another round is wanted
+	running bool
+	closed  bool
+	quit    chan struct{} // closed with the Limiter
+	waiting sync.WaitGroup
+}
+
+// begin sees to it that the life of the store is asked for once it has answered.
+func (d *debts) begin(settleUp func()) {
+	if !d.begun.Load() && d.begun.CompareAndSwap(false, true) {
+		settleUp()
+	}
+}
+
+// run runs f in the background, unless the Limiter is closed.
+func (d *debts) run(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.waiting.Go(f)
+	}
+}
+
+// want notes that a round is wanted, and reports whether the caller is to see to it.
+func (d *debts) want() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.due = true
+	begin := !d.running && !d.closed
+	d.running = d.running || begin
+	return begin
+}
+
+// next reports whether there is another round to run.
+func (d *debts) next() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.running = d.due && !d.closed
+	d.due = false
+	return d.running
+}
+
+// pause waits until another round may begin, or the Limiter is closed.
+func (d *debts) pause() {
+	timer := time.NewTimer(settleEvery)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.quit:
+	}
+}
+
+func (d *debts) close() {
+	d.mu.Lock()
+	if !d.closed {
+		d.closed = true
+		close(d.quit)
+	}
+	d.mu.Unlock()
+	d.waiting.Wait()
+}
+
+// settleUp has the store told soon of what it does not know. It does not wait.
+func (r *remote) settleUp() {
+	if r.forgetful == nil || !r.debts.want() {
+		return
+	}
+	r.debts.run(func() {
+		for r.debts.next() {
+			r.round()
+			r.debts.pause()
+		}
+	})
+}
+
+// round tells the store what it does not know. If that fails, the next recovery is soon enough.
+func (r *remote) round() {
+	life := r.life()
+	all := life != "" && r.debts.life != "" && life != r.debts.life
+	failures := 0
+	for shard := range r.local.shards {
+		for logs := range slices.Chunk(r.local.pasts(shard, all), pastsAtOnce) {
+			if failures < tolerance && r.bounded(context.Background(), func(ctx context.Context) error { return r.tell(ctx, logs) }) == nil {
+				failures = 0
+				continue
+			}
+			failures++
+			r.local.untold(logs)
+		}
+	}
+	if failures == 0 && life != "" {
+		r.debts.life = life
+	}
+}
+
+// life is the store's, "" if it cannot be asked for it, or may not be.
+func (r *remote) life() string {
+	answer := make(chan string, 1)
+	err := r.within(context.Background(), func(ctx context.Context) error {
+		life, err := r.forgetful.Life(ctx)
+		answer <- life
+		return err
+	})
+	if err != nil {
+		return ""
+	}
+	return <-answer
+}

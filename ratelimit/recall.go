@@ -1,0 +1,247 @@
+package ratelimit
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// A Limiter in front of a store that can fail remembers, in the logs of a MemoryStore, what that store has answered to
+// this process: what was allowed, under the same ids, and what is denied until when. One log so serves three ends. A
+// denial that still holds is answered without a question. If the store cannot answer, this process goes on where its
+// own log stands. And a store that shows more room than the log leaves has lost something, and is reminded of it.
+//
+// The store decides at some moment between the question and its answer. An entry's time is that of the answer, the
+// latest moment possible, so that it leaves no earlier here than there; recalled.late tells how much earlier the
+// decision may have been. A denial is dated from before its question, so that it never lasts longer than it should.
+
+// maxDrift is by how much of its length an interval may differ on the clocks of two machines, whose wall clocks
+// are slewed by 500 ppm at the most (adjtime(3)): 1/1000.
+const maxDrift = 1000
+
+// surely is the least that an interval of length d on the store's clock can be on ours.
+func surely(d time.Duration) time.Duration { return d - d/maxDrift }
+
+// recalled is what is remembered of a key beside its log. All methods take nil for nothing.
+type recalled struct {
+	late time.Duration // an entry was made up to so long before its time
+	owed bool          // the log holds entries that the store has not been told of
+
+	// Until then limits deny a request of cost 1, limit binds, and nothing but a refund or a reset can change it.
+	until  time.Duration
+	limits []Limit
+	limit  Limit
+}
+
+// denies reports whether a denial still holds.
+func (r *recalled) denies(now time.Duration) bool { return r != nil && now < r.until }
+
+// admit forgets the denial.
+func (r *recalled) admit() {
+	if r != nil {
+		r.until = 0
+	}
+}
+
+// recall answers claims if a denial of one of them still holds, and reports whether it does. Of the others nothing is
+// known then. It returns the time before which no question was asked.
+func (m *MemoryStore) recall(claims []Claim, decisions []Decision) (now time.Duration, denied bool) {
+	now = m.now()
+	for i := range claims {
+		c := &claims[i]
+		decisions[i] = Decision{Allowed: true, Limit: c.Limits[0], Reason: Unasked}
+		if c.Cost > 1 || c.AskAlways { // a denial at cost 1 leaves nothing open; at another cost Remaining could change
+			continue
+		}
+		if limit, wait := m.denial(c, now); wait > 0 {
+			decisions[i] = Decision{Limit: limit, RetryAfter: wait, ResetAfter: wait, Reason: CachedExhausted}
+			denied = true
+		}
+	}
+	return now, denied
+}
+
+// denial returns the limit that denies a claim, and for how long; 0 if none is known to.
+func (m *MemoryStore) denial(c *Claim, now time.Duration) (Limit, time.Duration) {
+	s := m.lockShard(c.Key)
+	defer s.mu.Unlock()
+	k := s.logs[c.Key]
+	if k == nil || !k.recalled.denies(now) || !slices.Equal(k.recalled.limits, c.Limits) {
+		return Limit{}, 0
+	}
+	return k.recalled.limit, k.recalled.until - now
+}
+
+// remember takes in what a store has answered to a question that was sent at sent. It keeps the claims' Limits.
+func (m *MemoryStore) remember(id uuid.UUID, claims []Claim, decisions []Decision, sent time.Duration, denials bool) {
+	for i := range claims {
+		c, d := &claims[i], &decisions[i]
+		switch {
+		case d.Reason == Counted:
+			m.grant(id, c, sent)
+		case d.Reason == Exhausted && c.Cost <= 1 && denials && !c.AskAlways:
+			m.deny(c, d, sent)
+		}
+	}
+}
+
+// grant adds the entries of an allowed claim to its log. There may be no room for a log: then it is not remembered.
+func (m *MemoryStore) grant(id uuid.UUID, c *Claim, sent time.Duration) {
+	m.on(c, func(s *shard, now time.Duration) {
+		if sent <= s.reset {
+			return // it may be forgotten already
+		}
+		if k := m.ownLog(s, c, now); k != nil {
+			k.add(now, id, c.Cost)
+			k.recalled.late = max(k.recalled.late, now-sent)
+			k.recalled.until = 0
+		}
+	})
+}
+
+// deny notes a denial, which RetryAfter dates from some moment after sent.
+func (m *MemoryStore) deny(c *Claim, d *Decision, sent time.Duration) {
+	m.on(c, func(s *shard, now time.Duration) {
+		until := sent + surely(d.RetryAfter)
+		if sent <= s.refunded || until <= now {
+			return
+		}
+		if k := m.ownLog(s, c, now); k != nil {
+			k.recalled.until, k.recalled.limits, k.recalled.limit = until, c.Limits, d.Limit
+		}
+	})
+}
+
+// on runs f on the shard of a claim, under its lock.
+func (m *MemoryStore) on(c *Claim, f func(s *shard, now time.Duration)) {
+	s := m.lockShard(c.Key)
+	defer s.mu.Unlock()
+	now := m.now()
+	s.clean(now)
+	f(s, now)
+}
+
+// ownLog returns the log of a claim's key, trimmed, or nil if there is none and no room.
+func (m *MemoryStore) ownLog(s *shard, c *Claim, now time.Duration) *keyLog {
+	keep := c.Kept()
+	k, _ := s.own(c.Key, m.hash(c.Key), keep, m.room)
+	if k == nil {
+		return nil
+	}
+	k.settle(now, keep)
+	if k.recalled == nil {
+		k.recalled = new(recalled)
+	}
+	return k
+}
+
+// contradicts reports whether a store that has just allowed claims shows more room than what this process alone was
+// granted, before it asked at sent: then the store has lost something, or its clock has jumped.
+func (m *MemoryStore) contradicts(claims []Claim, decisions []Decision, sent time.Duration) bool {
+	for i := range claims {
+		if d := &decisions[i]; d.Reason == Counted && d.Remaining > m.atMost(&claims[i], sent) {
+			return true
+		}
+	}
+	return false
+}
+
+// atMost is the most that can remain once a claim is allowed, in view of what this process was granted until sent. An
+// entry counts if it was made less than a window ago for certain.
+func (m *MemoryStore) atMost(c *Claim, sent time.Duration) int {
+	s := m.lockShard(c.Key)
+	defer s.mu.Unlock()
+	now, most := m.now(), MaxMaxRequests
+	k := s.logs[c.Key]
+	for _, l := range c.Limits {
+		own := 0
+		if k != nil && k.recalled != nil {
+			own = k.between(now-surely(l.Window)+k.recalled.late, sent)
+		}
+		most = min(most, l.MaxRequests-own-c.Cost)
+	}
+	return most
+}
+
+// owe notes that the entries which this process has just allowed on its own are not known to the store.
+func (m *MemoryStore) owe(claims []Claim, decisions []Decision) {
+	for i := range claims {
+		if decisions[i].Reason != Counted {
+			continue
+		}
+		s := m.lockShard(claims[i].Key)
+		if k := s.logs[claims[i].Key]; k != nil {
+			if k.recalled == nil {
+				k.recalled = new(recalled)
+			}
+			k.recalled.owed = true
+		}
+		s.mu.Unlock()
+	}
+}
+
+// past returns what is remembered of the claims' keys.
+func (m *MemoryStore) past(claims []Claim) []Past {
+	var logs []Past
+	for i := range claims {
+		s := m.lockShard(claims[i].Key)
+		if k := s.logs[claims[i].Key]; k != nil {
+			logs = append(logs, k.past(m.now()))
+		}
+		s.mu.Unlock()
+	}
+	return logs
+}
+
+// pasts returns what is remembered in one shard: of all keys, or of those with entries that the store has not been told
+// of. It counts as told.
+func (m *MemoryStore) pasts(shard int, all bool) []Past {
+	s := &m.shards[shard]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := m.now()
+	var logs []Past
+	for _, k := range s.logs {
+		if k.size > 0 && k.recalled != nil && (all || k.recalled.owed) {
+			logs = append(logs, k.past(now))
+			k.recalled.owed = false
+		}
+	}
+	return logs
+}
+
+// past is what is remembered of a key: the entries that still count.
+func (k *keyLog) past(now time.Duration) Past {
+	p := Past{Key: k.key, Keep: k.queue.window}
+	k.settle(now, p.Keep)
+	for i := range k.size {
+		e := k.entry(i)
+		if last := len(p.Grants) - 1; last >= 0 && p.Grants[last].ID == e.id {
+			p.Grants[last].Cost++ // entries of one request lie side by side
+			continue
+		}
+		p.Grants = append(p.Grants, Grant{Ticket{e.id, 1}, now - e.at})
+	}
+	return p
+}
+
+// untold notes that the store was not told of logs after all.
+func (m *MemoryStore) untold(logs []Past) {
+	for _, p := range logs {
+		s := m.lockShard(p.Key)
+		if k := s.logs[p.Key]; k != nil && k.recalled != nil {
+			k.recalled.owed = true
+		}
+		s.mu.Unlock()
+	}
+}
+
+// forget drops the entries of a key that another process has reset since. They were granted that long ago, or longer.
+func (m *MemoryStore) forget(key string, reset time.Duration) {
+	s := m.lockShard(key)
+	defer s.mu.Unlock()
+	if k := s.logs[key]; k != nil && k.recalled != nil {
+		k.drop(m.now() - reset + k.recalled.late)
+	}
+}

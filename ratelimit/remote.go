@@ -1,0 +1,296 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// remote is a store that may fail, made calm: every call of it is bounded in time, a breaker keeps requests from
+// waiting for a server that is down, and what this process remembers answers in its place.
+type remote struct {
+	store     Store
+	divided   Divided   // store, if it is one
+	forgetful Forgetful // store, if it is one
+	local     *MemoryStore
+	breakers  breakers
+	config    Config
+
+	outage outage // of the store
+	wrong  outage // of keys that hold no log
+	debts  debts
+}
+
+func newRemote(config Config) *remote {
+	r := &remote{
+		store:  config.Store,
+		local:  NewMemoryStore(MemoryConfig{MaxKeys: config.LocalKeys}),
+		config: config,
+		outage: outage{logger: config.Logger, policy: config.OnFailure, begins: "rate limit store fails", ends: "rate limit store answers again"},
+		wrong:  outage{logger: config.Logger, policy: config.OnFailure, begins: "rate limit log cannot be used", ends: "rate limit logs can be used again"},
+	}
+	r.divided, _ = r.store.(Divided)
+	r.forgetful, _ = r.store.(Forgetful)
+	r.debts.quit = make(chan struct{})
+	r.breakers = breakers{server: r.server, closed: r.settleUp, byServer: make(map[string]*breaker)}
+	return r
+}
+
+// server is the server of a key; of a store on a single one always "".
+func (r *remote) server(key string) string {
+	if r.divided == nil {
+		return ""
+	}
+	return r.divided.Server(key)
+}
+
+// take decides claims: by what is remembered, else by the store, else by what each claim's Policy says.
+func (r *remote) take(ctx context.Context, id uuid.UUID, claims []Claim, decisions []Decision) error {
+	if _, denied := r.local.recall(claims, decisions); denied {
+		return nil
+	}
+	pass, ok := r.breakers.enter(claims)
+	switch {
+	case !ok:
+		return r.without(ctx, id, claims, decisions)
+	case pass.probe:
+		r.probe(pass, claims)
+		return r.without(ctx, id, claims, decisions)
+	}
+	q, err := r.ask(ctx, id, claims)
+	pass.decided(&r.breakers, claims, err)
+	if err != nil {
+		return r.without(ctx, id, claims, decisions)
+	}
+	copy(decisions, q.decisions)
+	together := r.divided == nil || len(claims) == 1 || r.divided.Together()
+	r.local.remember(id, q.claims, q.decisions, q.sent, together)
+	r.debts.begin(r.settleUp)
+	return nil
+}
+
+// question is one call of the store. It works on slices of its own: if it is abandoned at the deadline, it may still
+// read and write them.
+type question struct {
+	claims    []Claim
+	decisions []Decision
+	sent      time.Duration // before it was asked, on the local clock
+}
+
+func newQuestion(claims []Claim) *question {
+	q := &question{claims: slices.Clone(claims), decisions: make([]Decision, len(claims))}
+	for i := range q.claims {
+		q.claims[i].Limits = slices.Clone(q.claims[i].Limits)
+	}
+	return q
+}
+
+// ask asks the store, and reminds it of what it has lost if its answer shows that.
+func (r *remote) ask(ctx context.Context, id uuid.UUID, claims []Claim) (*question, error) {
+	q := newQuestion(claims)
+	err := r.bounded(ctx, func(ctx context.Context) error {
+		if err := r.put(ctx, id, q); err != nil {
+			return err
+		}
+		if r.forgetful == nil || !r.local.contradicts(q.claims, q.decisions, q.sent) {
+			return nil
+		}
+		if err := r.remind(ctx, q); err != nil {
+			return err
+		}
+		return r.put(ctx, id, q)
+	})
+	return q, err
+}
+
+// put asks once.
+func (r *remote) put(ctx context.Context, id uuid.UUID, q *question) error {
+	q.sent = r.local.now()
+	if err := r.store.Take(ctx, id, q.claims, q.decisions); err != nil {
+		return err
+	}
+	return checkAnswers(q.claims, q.decisions)
+}
+
+// remind takes back what the store has just granted, and tells it what it should have known.
+func (r *remote) remind(ctx context.Context, q *question) error {
+	for i := range q.claims {
+		if err := r.store.Refund(ctx, q.claims[i].Key, q.decisions[i].Ticket); err != nil {
+			return err
+		}
+	}
+	r.settleUp() // it may have lost more
+	return r.tell(ctx, r.local.past(q.claims))
+}
+
+// tell reminds the store of logs, and forgets what other processes have reset.
+func (r *remote) tell(ctx context.Context, logs []Past) error {
+	if len(logs) == 0 {
+		return nil
+	}
+	resets, err := r.forgetful.Remind(ctx, logs)
+	if err != nil {
+		return err
+	}
+	for i, p := range logs {
+		if i < len(resets) && resets[i] >= 0 {
+			r.local.forget(p.Key, resets[i])
+		}
+	}
+	return nil
+}
+
+// without decides claims without the store, each as its Policy says: one that fails closed denies the request; those
+// that this process decides are decided together.
+func (r *remote) without(ctx context.Context, id uuid.UUID, claims []Claim, decisions []Decision) error {
+	closed := false
+	var local []Claim
+	var at []int // their places among claims
+	for i := range claims {
+		c := &claims[i]
+		d := Decision{Allowed: true, Limit: c.Limits[0], Reason: FailedOpen}
+		switch c.OnFailure.or(r.config.OnFailure) {
+		case FailClosed:
+			d, closed = Decision{Limit: c.Limits[0], RetryAfter: retryClosed, Reason: FailedClosed}, true
+		case FailLocal:
+			local, at = append(local, r.share(*c)), append(at, i)
+			d.Reason = Unasked
+		}
+		decisions[i] = d
+	}
+	if closed || len(local) == 0 {
+		return nil
+	}
+	answers := make([]Decision, len(local))
+	if err := r.local.Take(ctx, id, local, answers); err != nil {
+		return err
+	}
+	r.local.owe(local, answers)
+	for i, d := range answers {
+		decisions[at[i]] = d.decidedAlone(&local[i], &claims[at[i]])
+	}
+	return nil
+}
+
+// retryClosed is when a client that was turned away in an outage may ask again: the next probe is over by then.
+const retryClosed = time.Second
+
+// share is what a claim may take of its limits in this process alone.
+func (r *remote) share(c Claim) Claim {
+	c.Limits = slices.Clone(c.Limits)
+	for i := range c.Limits {
+		l := &c.Limits[i]
+		l.MaxRequests = max(1, int(float64(l.MaxRequests)*r.config.LocalShare))
+	}
+	return c
+}
+
+// decidedAlone is a decision on a share of the limits as the answer to a claim.
+func (d Decision) decidedAlone(share, c *Claim) Decision {
+	d.Limit = c.Limits[slices.Index(share.Limits, d.Limit)]
+	switch d.Reason {
+	case Counted, Looked, Exhausted:
+		d.Reason = FailedLocal
+	}
+	return d
+}
+
+// probe finds out in the background whether a server is back: it is reminded of what is known of the claims' keys,
+// which is a write, and if it cannot be reminded, it is asked without counting.
+func (r *remote) probe(p pass, claims []Claim) {
+	q := newQuestion(claims)
+	for i := range q.claims {
+		q.claims[i].Cost = 0
+	}
+	r.debts.run(func() {
+		err := r.bounded(context.Background(), func(ctx context.Context) error {
+			if r.forgetful == nil {
+				return r.put(ctx, uuid.New(), q)
+			}
+			logs := make([]Past, len(q.claims))
+			for i := range q.claims {
+				logs[i] = Past{Key: q.claims[i].Key, Keep: q.claims[i].Kept()}
+			}
+			return r.tell(ctx, logs)
+		})
+		p.decided(&r.breakers, q.claims, err)
+	})
+}
+
+// do runs a verb that has no policy: its failure is the caller's to see.
+func (r *remote) do(ctx context.Context, key string, call func(context.Context) error) error {
+	claims := []Claim{{Key: key}}
+	pass, ok := r.breakers.enter(claims)
+	if !ok {
+		return errOpen
+	}
+	err := r.bounded(ctx, call)
+	pass.done(err)
+	return err
+}
+
+// refund gives a ticket back, here and there. Here first: a log that still had the entries would contradict the store.
+func (r *remote) refund(ctx context.Context, key string, ticket Ticket) error {
+	return r.change(ctx, key, func() error { return r.local.Refund(ctx, key, ticket) },
+		func(ctx context.Context) error { return r.store.Refund(ctx, key, ticket) })
+}
+
+// reset forgets a key, here and there.
+func (r *remote) reset(ctx context.Context, key string) error {
+	return r.change(ctx, key, func() error { return r.local.Reset(ctx, key) },
+		func(ctx context.Context) error { return r.store.Reset(ctx, key) })
+}
+
+// change changes a log here, then in the store, then here again: answers to questions from before are stale.
+func (r *remote) change(ctx context.Context, key string, here func() error, there func(context.Context) error) error {
+	if err := here(); err != nil {
+		return err
+	}
+	err := r.do(ctx, key, there)
+	return errors.Join(err, here())
+}
+
+// bounded is within, and keeps the books of outages.
+func (r *remote) bounded(ctx context.Context, call func(context.Context) error) error {
+	err := r.within(ctx, call)
+	if errors.Is(err, ErrNoLog) {
+		r.wrong.note(err)
+	} else {
+		r.outage.note(err)
+	}
+	return err
+}
+
+// within runs call, which may wait, for at most the Timeout. A call that overruns is left to itself: its context is
+// done, and a client that ignores that ends by its own limits.
+func (r *remote) within(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.Timeout)
+	defer cancel()
+	answer := make(chan error, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil { // outside the reach of any server's own recovery
+				answer <- fmt.Errorf("the store panicked: %v", p)
+			}
+		}()
+		answer <- call(ctx)
+	}()
+	select {
+	case err := <-answer:
+		// A process that was suspended may find the answer before it finds that time is up.
+		if deadline, _ := ctx.Deadline(); err == nil && time.Now().After(deadline) {
+			return r.late(context.DeadlineExceeded)
+		}
+		return err
+	case <-ctx.Done():
+		return r.late(ctx.Err())
+	}
+}
+
+func (r *remote) late(err error) error {
+	return fmt.Errorf("no answer within %v: %w", r.config.Timeout, err)
+}
