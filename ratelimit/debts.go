@@ -21,7 +21,10 @@ const (
 // which has just come back is not overrun. What did not fit into the local store is not known, and not told.
 type debts struct {
 	begun atomic.Bool // the life of the store is known, or being asked for
-	life  string      // of the store when it was last told everything; for the round that runs
+
+	// For the round that runs:
+	life   string // of the store when it was last told everything
+	warned bool   // that it evicts
 
 	mu      sync.Mutex
 	due     bool // another round is wanted
@@ -119,9 +122,10 @@ func (r *remote) round() {
 	}
 }
 
-// life is the store's, "" if it cannot be asked for it, or may not be.
+// life is the ID of the store's Life, "" if it cannot be asked for that, or may not be. If the store evicts, the
+// Logger hears of it once.
 func (r *remote) life() string {
-	answer := make(chan string, 1)
+	answer := make(chan Life, 1)
 	err := r.within(context.Background(), func(ctx context.Context) error {
 		life, err := r.forgetful.Life(ctx)
 		answer <- life
@@ -130,5 +134,10 @@ func (r *remote) life() string {
 	if err != nil {
 		return ""
 	}
-	return <-answer
+	life := <-answer
+	if life.Evicts != "" && !r.debts.warned {
+		r.debts.warned = true
+		r.config.Logger.Warn("rate limit store may evict logs that still count, and allow their requests again: set maxmemory-policy noeviction", "now", life.Evicts)
+	}
+	return life.ID
 }

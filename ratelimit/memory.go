@@ -67,7 +67,9 @@ func NewMemoryStore(config MemoryConfig) *MemoryStore {
 		m.start = m.clock()
 	}
 	for i := range m.shards {
-		m.shards[i].logs = make(map[string]*keyLog)
+		s := &m.shards[i]
+		s.logs = make(map[string]*keyLog)
+		s.refunded, s.reset = -1, -1 // never
 	}
 	return m
 }

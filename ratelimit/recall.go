@@ -28,8 +28,10 @@ type recalled struct {
 	late time.Duration // an entry was made up to so long before its time
 	owed bool          // the log holds entries that the store has not been told of
 
-	// Until then limits deny a request of cost 1, limit binds, and nothing but a refund or a reset can change it.
+	// Until then limits deny a request of cost 1, limit binds, and nothing but a refund or a reset can change it. A
+	// client is told to wait somewhat longer: until there is room for certain.
 	until  time.Duration
+	told   time.Duration
 	limits []Limit
 	limit  Limit
 }
@@ -62,7 +64,7 @@ func (m *MemoryStore) recall(claims []Claim, decisions []Decision) (now time.Dur
 	return now, denied
 }
 
-// denial returns the limit that denies a claim, and for how long; 0 if none is known to.
+// denial returns the limit that denies a claim, and when a client may try again; 0 if none is known to.
 func (m *MemoryStore) denial(c *Claim, now time.Duration) (Limit, time.Duration) {
 	s := m.lockShard(c.Key)
 	defer s.mu.Unlock()
@@ -70,7 +72,7 @@ func (m *MemoryStore) denial(c *Claim, now time.Duration) (Limit, time.Duration)
 	if k == nil || !k.recalled.denies(now) || !slices.Equal(k.recalled.limits, c.Limits) {
 		return Limit{}, 0
 	}
-	return k.recalled.limit, k.recalled.until - now
+	return k.recalled.limit, k.recalled.told - now
 }
 
 // remember takes in what a store has answered to a question that was sent at sent. It keeps the claims' Limits.
@@ -108,7 +110,8 @@ func (m *MemoryStore) deny(c *Claim, d *Decision, sent time.Duration) {
 			return
 		}
 		if k := m.ownLog(s, c, now); k != nil {
-			k.recalled.until, k.recalled.limits, k.recalled.limit = until, c.Limits, d.Limit
+			r := k.recalled
+			r.until, r.told, r.limits, r.limit = until, now+d.RetryAfter, c.Limits, d.Limit
 		}
 	})
 }

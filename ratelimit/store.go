@@ -93,9 +93,17 @@ type Forgetful interface {
 	// from before its last Reset. It tells for each log how long ago that was, or a negative duration.
 	Remind(ctx context.Context, logs []Past) (reset []time.Duration, err error)
 
-	// Life names the lives of the servers: it differs from an earlier one if a server has been replaced, or has begun
-	// anew. "" if the store cannot tell.
-	Life(ctx context.Context) (string, error)
+	// Life tells of the servers as they are now.
+	Life(ctx context.Context) (Life, error)
+}
+
+// Life is what a Forgetful store tells of its servers.
+type Life struct {
+	// ID differs from an earlier one if a server has been replaced, or has begun anew. "" if that cannot be told.
+	ID string
+
+	// Evicts says by which setting a server may forget a log that still counts. "" if none does.
+	Evicts string
 }
 
 // Past is what a process remembers of one log.

@@ -82,16 +82,19 @@ func (s *Store) remindTogether(ctx context.Context, logs []ratelimit.Past) ([]ti
 	return resets, nil
 }
 
-// Life implements ratelimit.Forgetful: the run_id of every server. It costs one round trip. A user that may not ask
-// for INFO gets an error.
-func (s *Store) Life(ctx context.Context) (string, error) {
+// Life implements ratelimit.Forgetful: the run_id of every server, and its maxmemory-policy if that evicts. It costs two
+// round trips. A user that may not ask for INFO gets an error.
+func (s *Store) Life(ctx context.Context) (ratelimit.Life, error) {
 	var mu sync.Mutex
-	var ids []string
+	var ids, policies []string
 	ask := func(ctx context.Context, server *redis.Client) error {
-		id, err := runID(ctx, server)
+		facts, err := info(ctx, server)
 		mu.Lock()
 		defer mu.Unlock()
-		ids = append(ids, id)
+		ids = append(ids, facts["run_id"])
+		if policy := facts["maxmemory_policy"]; policy != "noeviction" && facts["maxmemory"] != "0" {
+			policies = append(policies, policy)
+		}
 		return err
 	}
 	var err error
@@ -108,16 +111,22 @@ func (s *Store) Life(ctx context.Context) (string, error) {
 		err = client.ForEachShard(ctx, ask)
 	}
 	slices.Sort(ids)
-	return strings.Join(ids, " "), explain(err)
+	return ratelimit.Life{ID: strings.Join(ids, " "), Evicts: strings.Join(policies, " ")}, explain(err)
 }
 
-// runID is the name of one run of a server.
-func runID(ctx context.Context, server *redis.Client) (string, error) {
-	info, err := send(ctx, server, 0, "info", "server").Text()
-	for line := range strings.Lines(info) {
-		if id, ok := strings.CutPrefix(line, "run_id:"); ok {
-			return strings.TrimSpace(id), err
+// info is what a server says of itself. (Several sections at once need Redis 7.)
+func info(ctx context.Context, server *redis.Client) (map[string]string, error) {
+	facts := make(map[string]string)
+	for _, section := range []string{"server", "memory"} {
+		text, err := send(ctx, server, 0, "info", section).Text()
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(text) {
+			if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+				facts[name] = value
+			}
 		}
 	}
-	return "", err
+	return facts, nil
 }

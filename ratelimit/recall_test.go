@@ -1,0 +1,289 @@
+package ratelimit_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sashlimit/sash/ratelimit"
+)
+
+// What a process remembers of its store's answers: denials, and what was allowed.
+
+func TestADeniedFloodCostsTheStoreOneQuestion(t *testing.T) {
+	inWorld(t, func(w *world) {
+		lim := w.process(ratelimit.Config{})
+		w.flood(lim, 3, "k", threePerMinute)
+		time.Sleep(20 * time.Second)
+		w.asked()
+		first := w.allow(lim, "k", threePerMinute)
+		if n := w.flood(lim, 10_000, "k", threePerMinute); n > 0 {
+			t.Errorf("%d are allowed", n)
+		}
+		if n := w.asked(); n != 1 {
+			t.Errorf("the store was asked %d times", n)
+		}
+		cached := w.allow(lim, "k", threePerMinute)
+		first.Reason = ratelimit.CachedExhausted
+		if fmt.Sprint(cached) != fmt.Sprint(first) {
+			t.Errorf("from memory:\n got %+v\nwant %+v", cached, first)
+		}
+	})
+}
+
+func TestARememberedDenialEndsInTime(t *testing.T) {
+	inWorld(t, func(w *world) {
+		here, elsewhere := w.process(ratelimit.Config{}), w.process(ratelimit.Config{})
+		w.allow(elsewhere, "k", onePerMinute)
+		time.Sleep(time.Second)
+		d := w.allow(here, "k", onePerMinute) // here nothing has been allowed, and a denial is remembered all the same
+		time.Sleep(d.RetryAfter - time.Microsecond)
+		if d := w.allow(here, "k", onePerMinute); d.Allowed || d.Reason != ratelimit.Exhausted {
+			t.Errorf("a microsecond early: %+v, want a denial by the store, since two clocks may drift", d)
+		}
+		time.Sleep(time.Microsecond)
+		if d := w.allow(here, "k", onePerMinute); !d.Allowed {
+			t.Errorf("after the whole wait: %+v", d)
+		}
+	})
+}
+
+func TestARememberedDenialEndsWithARefundAResetAndOtherLimits(t *testing.T) {
+	twoPerMinute := ratelimit.Limit{MaxRequests: 2, Window: time.Minute}
+	for name, change := range map[string]func(*world, *ratelimit.Limiter, ratelimit.Ticket) (ratelimit.Limit, error){
+		"a refund": func(w *world, lim *ratelimit.Limiter, t ratelimit.Ticket) (ratelimit.Limit, error) {
+			return onePerMinute, lim.Refund(context.Background(), "k", t)
+		},
+		"a reset": func(w *world, lim *ratelimit.Limiter, _ ratelimit.Ticket) (ratelimit.Limit, error) {
+			return onePerMinute, lim.Reset(context.Background(), "k")
+		},
+		"another limit": func(*world, *ratelimit.Limiter, ratelimit.Ticket) (ratelimit.Limit, error) { return twoPerMinute, nil },
+	} {
+		inWorld(t, func(w *world) {
+			lim := w.process(ratelimit.Config{})
+			granted := w.allow(lim, "k", onePerMinute)
+			if w.flood(lim, 3, "k", onePerMinute) > 0 {
+				t.Fatalf("%s: it must be denied before", name)
+			}
+			limit, err := change(w, lim, granted.Ticket)
+			if d := w.allow(lim, "k", limit); err != nil || !d.Allowed {
+				t.Errorf("%s: %+v, %v", name, d, err)
+			}
+		})
+	}
+}
+
+func TestAskAlwaysRemembersNoDenial(t *testing.T) {
+	for name, config := range map[string]ratelimit.Config{"of the Limiter": {AskAlways: true}, "of a claim": {}} {
+		inWorld(t, func(w *world) {
+			here, elsewhere := w.process(config), w.process(ratelimit.Config{})
+			claim := ratelimit.Claim{Key: "k", Limits: []ratelimit.Limit{onePerMinute}, Cost: 1, AskAlways: !config.AskAlways}
+			granted := w.allow(elsewhere, "k", onePerMinute)
+			ask := func() ratelimit.Decision {
+				decisions, err := here.AllowAll(context.Background(), claim)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return decisions[0]
+			}
+			if ask().Allowed {
+				t.Fatal("it must be denied before")
+			}
+			if err := elsewhere.Refund(context.Background(), "k", granted.Ticket); err != nil {
+				t.Fatal(err)
+			}
+			if d := ask(); !d.Allowed {
+				t.Errorf("%s: %+v, though another process has refunded", name, d)
+			}
+		})
+	}
+}
+
+func TestOfSeveralClaimsOneRememberedDenialAnswersAll(t *testing.T) {
+	inWorld(t, func(w *world) {
+		lim := w.process(ratelimit.Config{})
+		full := ratelimit.Claim{Key: "full", Limits: []ratelimit.Limit{onePerMinute}, Cost: 1}
+		free := ratelimit.Claim{Key: "free", Limits: []ratelimit.Limit{threePerMinute}, Cost: 1}
+		var got string
+		for range 3 {
+			decisions, err := lim.AllowAll(context.Background(), free, full)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got += fmt.Sprint(decisions[0].Reason, "+", decisions[1].Reason, "; ")
+		}
+		if want := "counted+counted; withheld+exhausted; unasked+cached exhausted; "; got != want {
+			t.Errorf("got %s want %s", got, want)
+		}
+	})
+}
+
+func TestADearerRequestIsAskedAbout(t *testing.T) {
+	inWorld(t, func(w *world) {
+		lim := w.process(ratelimit.Config{})
+		w.flood(lim, 4, "k", threePerMinute)
+		d, err := lim.AllowN(context.Background(), "k", 2, threePerMinute)
+		if err != nil || d.Allowed || d.Reason != ratelimit.Exhausted {
+			t.Errorf("got %+v, %v", d, err)
+		}
+	})
+}
+
+// An answer that is on its way while its key is refunded or reset tells of a log that is no more.
+func TestAnAnswerFromBeforeARefundOrAResetIsNotRemembered(t *testing.T) {
+	for name, change := range map[string]func(*ratelimit.Limiter) error{
+		"refund": func(lim *ratelimit.Limiter) error {
+			return lim.Refund(context.Background(), "k", ratelimit.Ticket{ID: uuid.New(), Cost: 1})
+		},
+		"reset": func(lim *ratelimit.Limiter) error { return lim.Reset(context.Background(), "k") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &slow{answer: ratelimit.Decision{Limit: onePerMinute, RetryAfter: time.Minute, Reason: ratelimit.Exhausted}}
+			lim := newLimiter(t, ratelimit.Config{Store: store, Timeout: time.Minute})
+			time.Sleep(time.Second)
+			done := make(chan bool)
+			go func() {
+				lim.Allow(context.Background(), "k", onePerMinute)
+				close(done)
+			}()
+			time.Sleep(time.Second) // the denial is on its way
+			if err := change(lim); err != nil {
+				t.Fatal(err)
+			}
+			<-done
+			store.answer = ratelimit.Decision{Allowed: true, Limit: onePerMinute, Reason: ratelimit.Counted}
+			if d, _ := lim.Allow(context.Background(), "k", onePerMinute); !d.Allowed {
+				t.Errorf("after the %s: %+v", name, d)
+			}
+		})
+	}
+}
+
+// slow is a store whose answers are ten seconds on their way.
+type slow struct {
+	ratelimit.Store
+	answer ratelimit.Decision
+}
+
+func (s *slow) Take(_ context.Context, _ uuid.UUID, _ []ratelimit.Claim, decisions []ratelimit.Decision) error {
+	decisions[0] = s.answer
+	time.Sleep(10 * time.Second)
+	return nil
+}
+
+func (s *slow) Reset(context.Context, string) error                    { return nil }
+func (s *slow) Refund(context.Context, string, ratelimit.Ticket) error { return nil }
+
+func TestAStoreThatHasLostALogIsRemindedBeforeItDecides(t *testing.T) {
+	for name, lose := range map[string]func(*world){
+		"it began anew":          func(w *world) { w.begin() },
+		"it has evicted the key": func(w *world) { w.redis.Del("rate_limit:k") },
+		"its clock jumped ahead": func(w *world) { w.jump(time.Hour) },
+		"its clock was set back": func(w *world) { w.jump(-20 * time.Second) },
+		"a replica with a part":  func(w *world) { w.redis.ZRem("rate_limit:k", mustMembers(w, "rate_limit:k")[1]) },
+		"nothing has been lost":  func(w *world) {},
+	} {
+		inWorld(t, func(w *world) {
+			lim := w.process(ratelimit.Config{})
+			w.flood(lim, 2, "k", threePerMinute)
+			time.Sleep(20 * time.Second)
+			lose(w)
+			if got := w.flood(lim, 5, "k", threePerMinute); got != 1 {
+				t.Errorf("%s: %d more are allowed, want 1", name, got)
+			}
+			elsewhere := w.process(ratelimit.Config{})
+			if d := w.allow(elsewhere, "k", threePerMinute); d.Allowed {
+				t.Errorf("%s: another process is allowed more: %+v", name, d)
+			}
+			time.Sleep(40 * time.Second)
+			if got := w.flood(lim, 5, "k", threePerMinute); name != "its clock was set back" && got != 2 {
+				t.Errorf("%s: when the first two have left %d are allowed, want 2", name, got)
+			}
+		})
+	}
+}
+
+func mustMembers(w *world, key string) []string {
+	w.Helper()
+	members, err := w.redis.ZMembers(key)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return members
+}
+
+func TestAKeyThatAnotherProcessHasResetStaysReset(t *testing.T) {
+	inWorld(t, func(w *world) {
+		here, elsewhere := w.process(ratelimit.Config{}), w.process(ratelimit.Config{})
+		w.flood(here, 2, "k", threePerMinute)
+		time.Sleep(time.Second)
+		if err := elsewhere.Reset(context.Background(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if got := w.flood(here, 5, "k", threePerMinute); got != 3 {
+			t.Errorf("%d are allowed after a reset, want 3", got)
+		}
+	})
+}
+
+func TestAStoreThatBeganAnewIsToldEverything(t *testing.T) {
+	inWorld(t, func(w *world) {
+		lim := w.process(ratelimit.Config{})
+		const keys = 300
+		for i := range keys {
+			w.allow(lim, fmt.Sprint("k", i), onePerMinute)
+		}
+		time.Sleep(2 * time.Second) // its life is known by now
+		w.begin()
+		w.allow(lim, "k7", onePerMinute) // this one shows it
+		time.Sleep(2 * time.Second)
+		elsewhere := w.process(ratelimit.Config{})
+		for i := range keys {
+			if d := w.allow(elsewhere, fmt.Sprint("k", i), onePerMinute); d.Allowed {
+				t.Fatalf("k%d is allowed again in another process", i)
+			}
+		}
+	})
+}
+
+func TestWhatWasAllowedAloneIsToldWhenTheStoreIsBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		here := w.process(ratelimit.Config{OnFailure: ratelimit.FailLocal})
+		elsewhere := w.process(ratelimit.Config{})
+		w.allow(here, "k", threePerMinute)
+		time.Sleep(10 * time.Second)
+		w.set(silent)
+		if got := w.flood(here, 5, "k", threePerMinute); got != 2 {
+			t.Errorf("%d are allowed alone, want the 2 that are left", got)
+		}
+		w.set("")
+		w.recover(here)
+		if d := w.allow(elsewhere, "k", threePerMinute); d.Allowed {
+			t.Errorf("another process: %+v, want to be denied by what was allowed alone", d)
+		}
+		time.Sleep(48 * time.Second) // the first has left, and what was allowed alone has not
+		if got := w.flood(elsewhere, 5, "k", threePerMinute); got != 1 {
+			t.Errorf("%d are allowed when the first has left, want 1", got)
+		}
+	})
+}
+
+func TestAFloodOfKeysIsForgottenBeyondTheBoundAndLimitedByTheStoreAllTheSame(t *testing.T) {
+	inWorld(t, func(w *world) {
+		lim := w.process(ratelimit.Config{LocalKeys: 10})
+		for range 2 {
+			for i := range 100 {
+				w.allow(lim, fmt.Sprint("k", i), onePerMinute)
+			}
+		}
+		got := lim.Stats()
+		if got.Allowed[ratelimit.Counted] != 100 || got.Denied[ratelimit.Exhausted] != 100 {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
