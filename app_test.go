@@ -27,6 +27,8 @@ import (
 type app struct {
 	limiter *ratelimit.Limiter
 	trusted []netip.Prefix
+	field   sash.ProxyHeader
+	ipv6    int // prefix
 	vars    map[string]any
 	denied  func(http.ResponseWriter, ratelimit.Decision)
 	failed  func(http.ResponseWriter, error)
@@ -123,7 +125,8 @@ type ginRouter struct {
 func newGinRouter(a *app) router {
 	gin.SetMode(gin.TestMode)
 	r := ginRouter{Engine: gin.New(), app: a, limit: ginmw.Decorator{
-		Limiter: a.limiter, TrustedProxies: a.trusted, Skip: a.skip, Headers: a.dialect, ShowDryRun: a.showDryRun,
+		Limiter: a.limiter, TrustedProxies: a.trusted, ProxyHeader: a.field, IPv6Prefix: a.ipv6,
+		Skip: a.skip, Headers: a.dialect, ShowDryRun: a.showDryRun,
 	}}
 	if a.observe != nil {
 		r.limit.Observe = func(_ *gin.Context, rule string, d ratelimit.Decision) { a.observe(rule, d) }
@@ -163,7 +166,8 @@ type stdRouter struct {
 
 func newStdRouter(a *app) router {
 	r := stdRouter{ServeMux: http.NewServeMux(), app: a, limit: stdmw.Decorator{
-		Limiter: a.limiter, TrustedProxies: a.trusted, Skip: a.skip, Headers: a.dialect, ShowDryRun: a.showDryRun,
+		Limiter: a.limiter, TrustedProxies: a.trusted, ProxyHeader: a.field, IPv6Prefix: a.ipv6,
+		Skip: a.skip, Headers: a.dialect, ShowDryRun: a.showDryRun,
 	}}
 	if a.observe != nil {
 		r.limit.Observe = func(_ *http.Request, rule string, d ratelimit.Decision) { a.observe(rule, d) }

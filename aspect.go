@@ -2,6 +2,7 @@ package sash
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 
@@ -18,6 +19,8 @@ type Aspect struct {
 	skip       *keyexpr.Condition // nil: none
 	rules      []rule
 	watches    bool // some rule waits for the response
+	typed      bool // the body is read before the rules are asked
+	mixed      bool // some rules depend on the body, others do not
 	routes     routes
 }
 
@@ -54,6 +57,11 @@ type Outcome struct {
 //
 // If Watches is true, After is to be called when the handler has returned.
 func (a *Aspect) Check(header http.Header, src keyexpr.Source) Verdict {
+	if !a.typed {
+		if v, denied := a.CheckUnread(header, src); denied {
+			return v
+		}
+	}
 	v := a.decide(src.Request().Context(), src)
 	a.setFields(header, v)
 	return v
@@ -151,7 +159,10 @@ func (r *rule) claim(ctx context.Context, src keyexpr.Source, name string) (o Ou
 		DryRun: r.DryRun,
 		rule:   r,
 		plan:   plan,
-		claim:  ratelimit.Claim{Key: ratelimit.Key(name, parts...), Limits: plan.limits, Cost: cost, Keep: r.plans.keep},
+		claim: ratelimit.Claim{
+			Key: ratelimit.Key(name, parts...), Limits: plan.limits, Cost: cost, Keep: r.plans.keep,
+			OnFailure: r.OnFailure, AskAlways: r.askAlways,
+		},
 	}, true, nil
 }
 
@@ -184,13 +195,17 @@ func (a *Aspect) take(ctx context.Context, outcomes []Outcome, dryRun bool) erro
 	return nil
 }
 
-// bind finds the decision that binds, and the names of all policies that deny.
+// bind finds the decision that binds, and the names of all policies that deny. Where a rule fails closed there is none.
 func (v *Verdict) bind() {
 	first := true
 	var violated []string
 	for _, o := range v.Outcomes {
 		if o.DryRun {
 			continue
+		}
+		if o.Reason == ratelimit.FailedClosed {
+			v.Decision, v.Err = ratelimit.Decision{}, &UnavailableError{RetryAfter: o.RetryAfter}
+			return
 		}
 		if first || o.Binds(v.Decision) {
 			v.Decision, first = o.Decision, false
@@ -204,7 +219,7 @@ func (v *Verdict) bind() {
 
 // binding is the index of the limit that binds, and of its policy.
 func (o *Outcome) binding() int {
-	return max(0, slices.Index(o.plan.limits, o.Limit)) // below 0 where nothing is known: it failed open
+	return max(0, slices.Index(o.plan.limits, o.Limit)) // below 0 where nothing is known
 }
 
 // Watches reports whether some rule waits for the response, and After is to be called.
@@ -239,6 +254,9 @@ func (a *Aspect) holds(c *keyexpr.Condition, src keyexpr.Source, otherwise bool)
 
 // setFields describes a verdict in the header fields of its response.
 func (a *Aspect) setFields(header http.Header, v Verdict) {
+	if unavailable, ok := errors.AsType[*UnavailableError](v.Err); ok {
+		headers.RetryAfter(header, unavailable.RetryAfter)
+	}
 	if v.Err != nil || len(v.Outcomes) == 0 {
 		return
 	}
@@ -249,7 +267,7 @@ func (a *Aspect) setFields(header http.Header, v Verdict) {
 		if o.plan == nil {
 			continue
 		}
-		quota := headers.Quota{Policies: o.plan.policies, Binding: o.binding(), Decision: o.Decision, Known: o.Reason != ratelimit.FailedOpen}
+		quota := headers.Quota{Policies: o.plan.policies, Binding: o.binding(), Decision: o.Decision, Known: o.Reason.Known()}
 		if o.DryRun {
 			dry = append(dry, quota)
 		} else {

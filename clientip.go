@@ -1,121 +1,83 @@
 package sash
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
-	"slices"
-	"strings"
 )
 
 // errNoClientIP is for a request without a usable peer: one that came over a
 // Unix socket ("" or "@"), or one whose RemoteAddr somebody has rewritten. All
 // of them in one bucket would let any of them lock the others out, so the
-// address is an error. Trusted proxies do not help: a prefix cannot say that
-// whoever may open the socket is a proxy, and X-Forwarded-For from somebody
-// unknown is worth nothing.
-var errNoClientIP = errors.New("sash: ip: the request's RemoteAddr is not an IP address; does it come over a Unix socket?")
+// address is an error, unless TrustUnixSocket says that whoever may open the
+// socket is a proxy: a ProxyHeader from somebody unknown is worth nothing.
+var errNoClientIP = errors.New("sash: ip: the request's RemoteAddr is not an IP address; if it comes over a Unix socket, see TrustUnixSocket")
 
 // newClientIPResolver returns the function behind the name ip of a key
 // expression: the address of the client, in the one spelling that is used in
-// keys (see ipKey).
+// keys (see ipKey). The options must have passed checkClientIP.
 //
 // That is the peer, the address in RemoteAddr, unless the peer is a trusted
-// proxy. Then it is the rightmost address in X-Forwarded-For that is not a
+// proxy. Then it is the rightmost address in the ProxyHeader that is not a
 // trusted proxy: each proxy appends the address that it was called from, so
 // what stands further left is hearsay from the client, and cannot choose the
-// result. No other header is read. All X-Forwarded-For lines make one list. An
-// entry may carry a port. An entry that is no address, an empty one too, ends
-// the walk: the result is then the proxy that vouched for it, for it is the
-// last one known. If every entry is trusted, the client is the leftmost.
+// result. No other header is read. All lines of it make one list. An entry may
+// carry a port. An entry that is no address, an empty one too, ends the walk:
+// the result is then the proxy that vouched for it, for it is the last one
+// known. If every entry is trusted, the client is the leftmost.
 //
 // Addresses and prefixes that map IPv4 into IPv6 (::ffff:a.b.c.d) count as
 // IPv4, and zones are ignored. The function is safe for concurrent use, and
-// allocates only its result.
-func newClientIPResolver(trusted []netip.Prefix) func(*http.Request) (string, error) {
-	proxies := newProxies(trusted)
+// allocates only its result, unless a quoted string in Forwarded has a
+// backslash in it.
+func newClientIPResolver(o Options) func(*http.Request) (string, error) {
+	proxies, hops, bits := newProxies(o.TrustedProxies), hopLists[o.ProxyHeader], cmp.Or(o.IPv6Prefix, defaultIPv6Prefix)
 	return func(r *http.Request) (string, error) {
-		peer, ok := parseHop(r.RemoteAddr)
-		if !ok {
+		client, ok := parseHop(r.RemoteAddr)
+		if ok && proxies.contain(client) || !ok && o.TrustUnixSocket && fromUnixSocket(r.RemoteAddr) {
+			client = proxies.client(client, hops, r.Header[hops.field])
+		}
+		if !client.IsValid() {
 			return "", errNoClientIP
 		}
-		if !proxies.contain(peer) {
-			return ipKey(peer), nil
-		}
-		return ipKey(proxies.client(peer, r.Header["X-Forwarded-For"])), nil
+		return ipKey(client, bits), nil
 	}
 }
 
-// proxies are the trusted ones, by their addresses.
-type proxies []netip.Prefix
-
-func newProxies(trusted []netip.Prefix) proxies {
-	ps := slices.Clone(proxies(trusted))
-	for i, p := range ps {
-		if p.Addr().Is4In6() && p.Bits() >= 96 {
-			ps[i] = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
-		}
-	}
-	return ps
+// fromUnixSocket reports whether net/http names the peer of a Unix socket so:
+// by its path, or if it has none by "@" or nothing.
+func fromUnixSocket(remoteAddr string) bool {
+	return remoteAddr == "" || remoteAddr[0] == '@' || remoteAddr[0] == '/'
 }
 
-// contain takes an address as parseHop returns it. An IPv4 address inside an
-// IPv6 one, as ipKey finds it, is not asked about: whoever can call from 6to4
-// addresses could otherwise pass for a proxy in 10.0.0.0/8.
-func (ps proxies) contain(a netip.Addr) bool {
-	return slices.ContainsFunc(ps, func(p netip.Prefix) bool { return p.Contains(a) })
-}
+// The bits of an IPv6 address that are the client. A provider's customer is
+// given a /64 at the least, often a /56 or /48, and can rotate in it; 32 bits
+// are a whole provider.
+const (
+	minIPv6Prefix     = 32
+	defaultIPv6Prefix = 64
+	maxIPv6Prefix     = 128
+)
 
-// client walks the lines of X-Forwarded-For from right to left, from a trusted
-// peer to the first hop that is not trusted.
-func (ps proxies) client(peer netip.Addr, lines []string) netip.Addr {
-	last := peer
-	for _, line := range slices.Backward(lines) {
-		for more := true; more; {
-			var entry string
-			line, entry, more = cutLast(line)
-			hop, ok := parseHop(strings.Trim(entry, " \t"))
-			if !ok {
-				return last
-			}
-			last = hop
-			if !ps.contain(hop) {
-				return last
-			}
+// checkClientIP returns all that is wrong with what the options say of
+// addresses.
+func (o Options) checkClientIP() error {
+	var faults []error
+	for _, p := range o.TrustedProxies {
+		if !p.IsValid() {
+			faults = append(faults, errors.New("a prefix in TrustedProxies is invalid, and nobody would be trusted by it: use netip.MustParsePrefix"))
+			break
 		}
 	}
-	return last
-}
-
-// cutLast splits a list before its last entry.
-func cutLast(list string) (rest, last string, more bool) {
-	i := strings.LastIndexByte(list, ',')
-	if i < 0 {
-		return "", list, false
+	if o.ProxyHeader < 0 || int(o.ProxyHeader) >= len(hopLists) {
+		faults = append(faults, fmt.Errorf("there is no ProxyHeader %d: choose sash.XForwardedFor or sash.Forwarded, whichever the proxies write", o.ProxyHeader))
 	}
-	return list[:i], list[i+1:], true
-}
-
-// parseHop reads an address with or without a port: 192.0.2.1, 192.0.2.1:80,
-// 2001:db8::1, [2001:db8::1], [2001:db8::1]:80. It looks first which of them it
-// has, because every failed attempt would allocate an error.
-func parseHop(s string) (netip.Addr, bool) {
-	var addr netip.Addr
-	var err error
-	switch inner, bracketed := strings.CutPrefix(s, "["); {
-	case bracketed && strings.HasSuffix(inner, "]"):
-		addr, err = netip.ParseAddr(inner[:len(inner)-1])
-		if !addr.Is6() {
-			return netip.Addr{}, false
-		}
-	case bracketed || strings.Count(s, ":") == 1:
-		var ap netip.AddrPort
-		ap, err = netip.ParseAddrPort(s)
-		addr = ap.Addr()
-	default:
-		addr, err = netip.ParseAddr(s)
+	if o.IPv6Prefix != 0 && (o.IPv6Prefix < minIPv6Prefix || o.IPv6Prefix > maxIPv6Prefix) {
+		faults = append(faults, fmt.Errorf("the IPv6Prefix is %d: want %d to %d bits, or 0 for %d", o.IPv6Prefix, minIPv6Prefix, maxIPv6Prefix, defaultIPv6Prefix))
 	}
-	return addr.Unmap().WithZone(""), err == nil
+	return errors.Join(faults...)
 }
 
 var (
@@ -124,14 +86,13 @@ var (
 )
 
 // ipKey is how an address is spelled in keys: an IPv4 address as it is, an
-// IPv6 address as its /64 ("2001:db8:1:2::/64"), which is the least that a
-// client is given and can rotate in.
+// IPv6 address as its first bits ("2001:db8:1:2::/64").
 //
 // Two kinds of IPv6 address stand for an IPv4 host, and are spelled as that.
 // Behind a NAT64 all IPv4 clients share one /64, and one could lock out all
 // others. With 6to4 one IPv4 host has 65,536 of them, a quota for each. Other
 // translation prefixes cannot be told from the address.
-func ipKey(a netip.Addr) string {
+func ipKey(a netip.Addr, bits int) string {
 	if a.Is4() {
 		return a.String()
 	}
@@ -142,6 +103,6 @@ func ipKey(a netip.Addr) string {
 	case sixTo4.Contains(a):
 		return netip.AddrFrom4([4]byte(b[2:6])).String()
 	}
-	var buf [len("ffff:ffff:ffff:ffff::/64")]byte
-	return string(netip.PrefixFrom(a, 64).Masked().AppendTo(buf[:0]))
+	var buf [len("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128")]byte
+	return string(netip.PrefixFrom(a, bits).Masked().AppendTo(buf[:0]))
 }

@@ -2,8 +2,10 @@ package sash
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -102,7 +104,7 @@ func TestClientIP(t *testing.T) {
 		{"10 KB of proxies", "10.0.0.1:80", []string{"203.0.113.50" + strings.Repeat(",10.0.0.2", 1_000)}, "203.0.113.50"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := newClientIPResolver(testProxies)(forwarded(c.remote, c.lines...))
+			got, err := newClientIPResolver(Options{TrustedProxies: testProxies})(forwarded(c.remote, c.lines...))
 			if got != c.want || (err != nil) != (c.want == none) {
 				t.Errorf("RemoteAddr %q, X-Forwarded-For %q: got %q, %v; want %q", c.remote, c.lines, got, err, c.want)
 			}
@@ -110,28 +112,78 @@ func TestClientIP(t *testing.T) {
 	}
 }
 
-func TestNoHeaderNamesTheClientUnlessProxiesAreTrusted(t *testing.T) {
-	r := forwarded("203.0.113.9:80", "6.6.6.6")
+func TestNoHeaderNamesTheClientButTheOneThatTrustedProxiesWrite(t *testing.T) {
+	claims := http.Header{"X-Forwarded-For": {"6.6.6.6"}, "Forwarded": {"for=7.7.7.7"}}
 	for _, name := range []string{
 		"X-Real-IP", "True-Client-IP", "CF-Connecting-IP", "X-Client-IP", "X-Cluster-Client-IP", "Fastly-Client-IP",
-		"X-Forwarded", "Client-IP",
+		"X-Forwarded", "Forwarded-For", "Client-IP", "X_Forwarded_For",
 	} {
-		r.Header.Set(name, "6.6.6.6")
+		claims.Set(name, "8.8.8.8")
 	}
-	r.Header.Set("Forwarded", "for=6.6.6.6")
-
-	mustBe := func(trusted []netip.Prefix, want string) {
-		t.Helper()
-		if got, err := newClientIPResolver(trusted)(r); got != want || err != nil {
-			t.Errorf("trusting %v: got %q, %v; want %q", trusted, got, err, want)
+	only := func(fields ...string) http.Header {
+		h := make(http.Header)
+		for _, field := range fields {
+			h[field] = claims[field]
+		}
+		return h
+	}
+	but := func(field string) http.Header {
+		h := claims.Clone()
+		h.Del(field)
+		return h
+	}
+	for _, c := range []struct {
+		name    string
+		trusted []netip.Prefix
+		field   ProxyHeader
+		remote  string
+		header  http.Header
+		want    string
+	}{
+		{"nobody is trusted", nil, XForwardedFor, "203.0.113.9:80", claims, "203.0.113.9"},
+		{"nobody is trusted, whatever would be read", nil, Forwarded, "203.0.113.9:80", claims, "203.0.113.9"},
+		{"nobody is trusted, and a proxy calls", nil, XForwardedFor, "10.0.0.1:80", claims, "10.0.0.1"},
+		{"the peer is not trusted", testProxies, XForwardedFor, "203.0.113.9:80", claims, "203.0.113.9"},
+		{"the peer is not trusted, whatever would be read", testProxies, Forwarded, "203.0.113.9:80", claims, "203.0.113.9"},
+		{"X-Forwarded-For is read by default", testProxies, 0, "10.0.0.1:80", claims, "6.6.6.6"},
+		{"Forwarded is read if it is chosen", testProxies, Forwarded, "10.0.0.1:80", claims, "7.7.7.7"},
+		{"the other is no substitute", testProxies, XForwardedFor, "10.0.0.1:80", but("X-Forwarded-For"), "10.0.0.1"},
+		{"either way round", testProxies, Forwarded, "10.0.0.1:80", but("Forwarded"), "10.0.0.1"},
+		{"the other is not needed", testProxies, XForwardedFor, "10.0.0.1:80", only("X-Forwarded-For"), "6.6.6.6"},
+		{"nor is it here", testProxies, Forwarded, "10.0.0.1:80", only("Forwarded"), "7.7.7.7"},
+	} {
+		resolve := newClientIPResolver(Options{TrustedProxies: c.trusted, ProxyHeader: c.field})
+		if got, err := resolve(&http.Request{RemoteAddr: c.remote, Header: c.header}); got != c.want || err != nil {
+			t.Errorf("%s: got %q, %v; want %q", c.name, got, err, c.want)
 		}
 	}
-	mustBe(nil, "203.0.113.9")
-	mustBe(testProxies, "203.0.113.9")
-	r.RemoteAddr = "10.0.0.1:80"
-	mustBe(nil, "10.0.0.1")
-	r.Header.Del("X-Forwarded-For")
-	mustBe(testProxies, "10.0.0.1")
+}
+
+func TestIPv6Prefix(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		bits int
+		addr string
+		want string
+	}{
+		{"0 is a /64", 0, "2001:db8:1:2fff:3:4:5:6", "2001:db8:1:2fff::/64"},
+		{"a whole provider", 32, "2001:db8:1:2fff:3:4:5:6", "2001:db8::/32"},
+		{"a site", 48, "2001:db8:1:2fff:3:4:5:6", "2001:db8:1::/48"},
+		{"a home", 56, "2001:db8:1:2fff:3:4:5:6", "2001:db8:1:2f00::/56"},
+		{"between the colons", 63, "2001:db8:1:2fff:3:4:5:6", "2001:db8:1:2ffe::/63"},
+		{"a /64, said aloud", 64, "2001:db8:1:2fff:3:4:5:6", "2001:db8:1:2fff::/64"},
+		{"one address", 128, "2001:db8:1:2fff:3:4:5:6", "2001:db8:1:2fff:3:4:5:6/128"},
+		{"the longest spelling", 128, "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128"},
+		{"IPv4 has no such prefix", 32, "203.0.113.9", "203.0.113.9"},
+		{"nor has IPv4 that comes mapped", 48, "::ffff:203.0.113.9", "203.0.113.9"},
+		{"nor what is behind NAT64", 32, "64:ff9b::203.0.113.9", "203.0.113.9"},
+		{"nor 6to4", 128, "2002:cb00:7109:1::5", "203.0.113.9"},
+	} {
+		got, err := newClientIPResolver(Options{IPv6Prefix: c.bits})(forwarded(c.addr))
+		if got != c.want || err != nil {
+			t.Errorf("%s: %s by %d bits: got %q, %v; want %q", c.name, c.addr, c.bits, got, err, c.want)
+		}
+	}
 }
 
 func TestTrustedPrefixes(t *testing.T) {
@@ -152,7 +204,7 @@ func TestTrustedPrefixes(t *testing.T) {
 		{"a zone at the peer does not matter", "fe80::/10", "[fe80::1%eth0]:80", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			resolve := newClientIPResolver([]netip.Prefix{netip.MustParsePrefix(c.trusted)})
+			resolve := newClientIPResolver(Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix(c.trusted)}})
 			got, err := resolve(forwarded(c.remote, "198.51.100.7"))
 			if (got == "198.51.100.7") != c.want || err != nil {
 				t.Errorf("got %q, %v", got, err)
@@ -160,14 +212,14 @@ func TestTrustedPrefixes(t *testing.T) {
 		})
 	}
 	t.Run("a prefix that is none trusts nobody", func(t *testing.T) {
-		got, err := newClientIPResolver([]netip.Prefix{{}})(forwarded("203.0.113.9:80", "6.6.6.6"))
+		got, err := newClientIPResolver(Options{TrustedProxies: []netip.Prefix{{}}})(forwarded("203.0.113.9:80", "6.6.6.6"))
 		if got != "203.0.113.9" || err != nil {
 			t.Errorf("got %q, %v", got, err)
 		}
 	})
 	t.Run("the list is the caller's to change", func(t *testing.T) {
 		mine := slices.Clone(testProxies)
-		resolve := newClientIPResolver(mine)
+		resolve := newClientIPResolver(Options{TrustedProxies: mine})
 		mine[0] = netip.MustParsePrefix("0.0.0.0/0")
 		got, err := resolve(forwarded("203.0.113.9:80", "6.6.6.6"))
 		if got != "203.0.113.9" || err != nil {
@@ -177,14 +229,21 @@ func TestTrustedPrefixes(t *testing.T) {
 }
 
 func TestClientIPAllocatesOnlyItsResult(t *testing.T) {
-	for _, r := range []*http.Request{
-		forwarded("203.0.113.9:80"),
-		forwarded("[2001:db8:1:2::6]:80"),
-		forwarded("10.0.0.1:80", "6.6.6.6, 203.0.113.50:4711, 10.0.0.2"),
+	for _, c := range []struct {
+		options Options
+		request *http.Request
+	}{
+		{Options{}, forwarded("203.0.113.9:80")},
+		{Options{}, forwarded("[2001:db8:1:2::6]:80")},
+		{Options{IPv6Prefix: 128}, forwarded("[2001:db8:1:2:3:4:5:6]:80")},
+		{Options{}, forwarded("10.0.0.1:80", "6.6.6.6, 203.0.113.50:4711, 10.0.0.2")},
+		{Options{ProxyHeader: Forwarded}, elements("10.0.0.1:80", `for="6.6.6.6, for="203.0.113.50:4711";host="a,b";proto=https`, "By=10.0.0.1; For=10.0.0.2")},
+		{Options{ProxyHeader: Forwarded}, elements("10.0.0.1:80", `for="[2001:db8:1:2::6]:_x"`)},
 	} {
-		resolve := newClientIPResolver(testProxies)
-		if n := testing.AllocsPerRun(100, func() { resolve(r) }); n > 1 {
-			t.Errorf("%v for %q, %q", n, r.RemoteAddr, r.Header)
+		c.options.TrustedProxies = testProxies
+		resolve := newClientIPResolver(c.options)
+		if n := testing.AllocsPerRun(100, func() { resolve(c.request) }); n > 1 {
+			t.Errorf("%v for %q, %q", n, c.request.RemoteAddr, c.request.Header)
 		}
 	}
 }
@@ -203,8 +262,7 @@ func FuzzClientIP(f *testing.F) {
 	} {
 		f.Add(seed[0], seed[1], seed[2])
 	}
-	resolve := newClientIPResolver(testProxies)
-	trusted := func(a netip.Addr) bool { return testProxies[0].Contains(a) || testProxies[1].Contains(a) }
+	resolve := newClientIPResolver(Options{TrustedProxies: testProxies})
 
 	f.Fuzz(func(t *testing.T, remote, first, second string) {
 		got, err := resolve(forwarded(remote, first, second))
@@ -219,15 +277,15 @@ func FuzzClientIP(f *testing.F) {
 			t.Fatal(err)
 		}
 
-		may := []string{ipKey(peer)}
+		may := []string{ipKey(peer, 64)}
 		entries := strings.Split(first+","+second, ",")
-		for i := len(entries) - 1; i >= 0 && trusted(peer); i-- {
+		for i := len(entries) - 1; i >= 0 && isTestProxy(peer); i-- {
 			hop, ok := parseHop(strings.Trim(entries[i], " \t"))
 			if !ok {
 				break
 			}
-			may = append(may, ipKey(hop))
-			if !trusted(hop) {
+			may = append(may, ipKey(hop, 64))
+			if !isTestProxy(hop) {
 				break
 			}
 		}
@@ -235,10 +293,14 @@ func FuzzClientIP(f *testing.F) {
 			t.Errorf("got %q; the hops that may be believed are %q", got, may)
 		}
 
-		if left, err := resolve(forwarded(remote, "6.6.6.6", first+", 203.0.113.50", "10.0.0.2")); err != nil {
-			t.Error(err)
-		} else if trusted(peer) && left != "203.0.113.50" || !trusted(peer) && left != ipKey(peer) {
-			t.Errorf("%q made it %q", first, left)
+		want := ipKey(peer, 64)
+		if isTestProxy(peer) {
+			want = "203.0.113.50"
+		}
+		for _, lines := range behind(first, "203.0.113.50", "10.0.0.2") {
+			if got, err := resolve(forwarded(remote, lines...)); got != want || err != nil {
+				t.Errorf("%q: got %q, %v; want %q", lines, got, err, want)
+			}
 		}
 	})
 }
@@ -247,9 +309,10 @@ func FuzzClientIP(f *testing.F) {
 // key is a fixed point: spelled as its key, a client is still the same.
 func FuzzParseHop(f *testing.F) {
 	for _, seed := range []string{"192.0.2.1", "192.0.2.1:80", "2001:db8::1", "[2001:db8::1]", "[2001:db8::1]:80", "::ffff:192.0.2.1", "fe80::1%eth0", "[]", "["} {
-		f.Add(seed)
+		f.Add(seed, 64)
 	}
-	f.Fuzz(func(t *testing.T, s string) {
+	f.Fuzz(func(t *testing.T, s string, bits int) {
+		bits = minIPv6Prefix + (bits&0x7f)%(maxIPv6Prefix-minIPv6Prefix+1)
 		got, ok := parseHop(s)
 		want, err := netip.ParseAddr(s)
 		if err != nil {
@@ -268,9 +331,9 @@ func FuzzParseHop(f *testing.F) {
 		if !ok {
 			return
 		}
-		key := ipKey(got)
-		prefix, isPrefix := strings.CutSuffix(key, "/64")
-		if again := ipKey(netip.MustParseAddr(prefix)); again != key {
+		key := ipKey(got, bits)
+		prefix, isPrefix := strings.CutSuffix(key, "/"+strconv.Itoa(bits))
+		if again := ipKey(netip.MustParseAddr(prefix), bits); again != key {
 			t.Errorf("%q: key %q, and that has the key %q", s, key, again)
 		}
 		if isPrefix == got.Is4() {
@@ -280,16 +343,22 @@ func FuzzParseHop(f *testing.F) {
 }
 
 func BenchmarkClientIP(b *testing.B) {
-	resolve := newClientIPResolver(testProxies)
-	for name, r := range map[string]*http.Request{
-		"peer":          forwarded("203.0.113.9:80"),
-		"peer IPv6":     forwarded("[2001:db8:1:2::6]:80"),
-		"behind 2 hops": forwarded("10.0.0.1:80", "203.0.113.50, 10.0.0.2"),
+	for _, c := range []struct {
+		name    string
+		field   ProxyHeader
+		request *http.Request
+	}{
+		{"peer", XForwardedFor, forwarded("203.0.113.9:80")},
+		{"peer IPv6", XForwardedFor, forwarded("[2001:db8:1:2::6]:80")},
+		{"behind 2 hops", XForwardedFor, forwarded("10.0.0.1:80", "203.0.113.50, 10.0.0.2")},
+		{"behind 2 hops, Forwarded", Forwarded, elements("10.0.0.1:80", "for=203.0.113.50;proto=https, for=10.0.0.2")},
+		{"10 KB of claims, Forwarded", Forwarded, elements("10.0.0.1:80", strings.Repeat(`for="6.6.6.6",`, 700)+"for=203.0.113.50")},
 	} {
-		b.Run(name, func(b *testing.B) {
+		resolve := newClientIPResolver(Options{TrustedProxies: testProxies, ProxyHeader: c.field})
+		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if ip, err := resolve(r); ip == "" || err != nil {
+				if ip, err := resolve(c.request); ip == "" || ip == "10.0.0.1" || err != nil {
 					b.Fatal(ip, err)
 				}
 			}
@@ -300,4 +369,39 @@ func BenchmarkClientIP(b *testing.B) {
 // forwarded is a request from a peer with some lines of X-Forwarded-For.
 func forwarded(remote string, lines ...string) *http.Request {
 	return &http.Request{RemoteAddr: remote, Header: http.Header{"X-Forwarded-For": lines}}
+}
+
+// behind is what reaches the server when a client has sent a line, and two
+// proxies have each appended an entry: to the line, or in one of their own.
+func behind(client, first, second string) [][]string {
+	return [][]string{
+		{client + ", " + first + ", " + second},
+		{client + "," + first + "," + second},
+		{client, first, second},
+		{client, first + ", " + second},
+		{client + ", " + first, second},
+	}
+}
+
+func isTestProxy(a netip.Addr) bool { return testProxies[0].Contains(a) || testProxies[1].Contains(a) }
+
+func TestATrustedUnixSocketIsAProxy(t *testing.T) {
+	t.Parallel()
+	resolve := newClientIPResolver(Options{TrustUnixSocket: true, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	for _, test := range []struct{ name, peer, forwarded, want string }{
+		{"it tells the client", "@", "6.6.6.6, 203.0.113.50", "203.0.113.50"},
+		{"a socket without a name", "", "203.0.113.50", "203.0.113.50"},
+		{"a socket with a path", "/run/app.sock", "203.0.113.50, 10.0.0.7", "203.0.113.50"},
+		{"it tells nothing", "@", "", ""},
+		{"it tells junk", "@", "203.0.113.50, junk", ""},
+		{"a peer that is no socket", "192.0.2.1:80", "203.0.113.50", "192.0.2.1"},
+		{"a peer that is nothing", "localhost", "203.0.113.50", ""},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		r.RemoteAddr = test.peer
+		r.Header.Set("X-Forwarded-For", test.forwarded)
+		if got, err := resolve(r); got != test.want || (err == nil) != (test.want != "") {
+			t.Errorf("%s: got %q, %v; want %q", test.name, got, err, test.want)
+		}
+	}
 }

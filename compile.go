@@ -15,23 +15,24 @@ import (
 
 // Options are what an adapter's Decorator says about its requests.
 type Options struct {
-	TrustedProxies []netip.Prefix  // whose X-Forwarded-For is believed; none by default
-	MaxBodyBytes   int64           // what expressions may read of a body; 0 means keyexpr.DefaultMaxBodyBytes
-	Vars           bool            // the adapter hands over application values
-	Skip           string          // a condition: a request for which it is true is no rule's concern
-	Dialect        headers.Dialect // of the header fields
-	ShowDryRun     bool            // tell what dry runs would have said in a header field of its own
+	TrustedProxies  []netip.Prefix  // whose ProxyHeader is believed; none by default
+	ProxyHeader     ProxyHeader     // the one header field that the proxies write; X-Forwarded-For by default
+	IPv6Prefix      int             // how many bits of an IPv6 address are the client, 32 to 128; 0 means 64
+	TrustUnixSocket bool            // who calls over a Unix socket is a trusted proxy
+	MaxBodyBytes    int64           // what expressions may read of a body; 0 means keyexpr.DefaultMaxBodyBytes
+	Vars            bool            // the adapter hands over application values
+	Skip            string          // a condition: a request for which it is true is no rule's concern
+	Dialect         headers.Dialect // of the header fields
+	ShowDryRun      bool            // tell what dry runs would have said in a header field of its own
 }
 
 // config is what the options mean for expressions.
 func (o Options) config() (keyexpr.Config, error) {
-	for _, p := range o.TrustedProxies {
-		if !p.IsValid() {
-			return keyexpr.Config{}, errors.New("a prefix in TrustedProxies is invalid, and nobody would be trusted by it: use netip.MustParsePrefix")
-		}
+	if err := o.checkClientIP(); err != nil {
+		return keyexpr.Config{}, err
 	}
 	return keyexpr.Config{
-		ClientIP:     newClientIPResolver(o.TrustedProxies),
+		ClientIP:     newClientIPResolver(o),
 		MaxBodyBytes: o.MaxBodyBytes,
 		Vars:         o.Vars,
 	}, nil
@@ -48,6 +49,9 @@ type rule struct {
 	cost    *keyexpr.Cost
 	countIf *keyexpr.Condition
 	resetIf *keyexpr.Condition
+
+	readsBody bool // what it claims depends on the body
+	askAlways bool
 }
 
 // Compile checks rules, and returns what an adapter needs to apply them, or an error that names every fault.
@@ -70,7 +74,7 @@ func compile(limiter *ratelimit.Limiter, options Options, config keyexpr.Config,
 	if options.Dialect < headers.Draft || options.Dialect > headers.None {
 		return nil, fmt.Errorf("sash: there is no dialect %d of header fields: choose one of package headers", options.Dialect)
 	}
-	a := &Aspect{limiter: limiter, dialect: options.Dialect, showDryRun: options.ShowDryRun}
+	a := &Aspect{limiter: limiter, dialect: options.Dialect, showDryRun: options.ShowDryRun, typed: config.Argument != nil}
 	var faults []error
 	if options.Skip != "" {
 		var err error
@@ -105,6 +109,10 @@ func (a *Aspect) add(declared Rule, config keyexpr.Config) error {
 	}
 	a.rules = append(a.rules, r)
 	a.watches = a.watches || r.countIf != nil || r.resetIf != nil
+	live := func(readsBody bool) bool {
+		return slices.ContainsFunc(a.rules, func(r rule) bool { return !r.DryRun && r.readsBody == readsBody })
+	}
+	a.mixed = live(true) && live(false)
 	return nil
 }
 
@@ -159,7 +167,27 @@ func compileRule(declared Rule, config keyexpr.Config) (rule, error) {
 	note("CountIf", err)
 	r.resetIf, err = compileAfter(declared.ResetIf, config)
 	note("ResetIf", err)
-	return r, errors.Join(faults...)
+	if declared.OnFailure > ratelimit.FailLocal {
+		note("OnFailure", fmt.Errorf("there is no Policy %d: choose one of package ratelimit", declared.OnFailure))
+	}
+	r.askAlways = declared.AskAlways || declared.CountIf != "" || declared.ResetIf != ""
+	if err := errors.Join(faults...); err != nil {
+		return r, err
+	}
+	r.readsBody = r.dependsOnBody()
+	return r, nil
+}
+
+// dependsOnBody is for a rule that has compiled.
+func (r *rule) dependsOnBody() bool {
+	reads := r.key.Reads()
+	if r.when != nil {
+		reads = append(reads, r.when.Reads()...)
+	}
+	if r.cost != nil {
+		reads = append(reads, r.cost.Reads()...)
+	}
+	return readsBody(append(reads, r.plans.reads()...))
 }
 
 // compileAfter compiles a condition on the finished response, if there is one. By then the body is gone.

@@ -33,7 +33,11 @@ func (a *Aspect) declare() error {
 		return err
 	}
 	for i := range a.rules {
-		for _, warning := range a.rules[i].warnings(before) {
+		warnings := a.rules[i].warnings(before)
+		if secret.MatchString(a.rules[i].label()) && a.failsOpen(&a.rules[i]) {
+			warnings = append(warnings, guardsSecret)
+		}
+		for _, warning := range warnings {
 			a.limiter.Logger().Warn("rate limit declaration: "+warning, "rule", a.rules[i].label(), "declared", at)
 		}
 	}
@@ -43,13 +47,16 @@ func (a *Aspect) declare() error {
 // warnOf warns when a route is seen for the first time: what a rule guards may only show there.
 func (a *Aspect) warnOf(route string) {
 	for _, r := range a.rules {
-		if !r.DryRun && secret.MatchString(route) && !secret.MatchString(r.label()) {
+		if secret.MatchString(route) && !secret.MatchString(r.label()) && a.failsOpen(&r) {
 			a.limiter.Logger().Warn("rate limit declaration: "+guardsSecret, "rule", r.label(), "route", route)
 		}
 	}
 }
 
-const guardsSecret = "the limit seems to guard a secret, and allows everything while its store is down: bound the guesses in the application too"
+const guardsSecret = "the limit seems to guard a secret, and allows everything while its store is down: set OnFailure to FailLocal or FailClosed"
+
+// failsOpen reports whether a rule allows everything while its store is down.
+func (a *Aspect) failsOpen(r *rule) bool { return !r.DryRun && a.limiter.FailsOpen(r.OnFailure) }
 
 // module is where the frames of a declaration that are ours come from: this package and its adapters.
 const module = "github.com/sashlimit/sash"
@@ -106,9 +113,6 @@ func (r *rule) warnings(before []ratelimit.Declaration) []string {
 	}
 	if slices.ContainsFunc(r.key.Verbatim(), mailbox.MatchString) {
 		warnings = append(warnings, "the key is an e-mail address as it is spelled, and every spelling has a quota of its own: write email(…) around it")
-	}
-	if secret.MatchString(r.label()) && !r.DryRun {
-		warnings = append(warnings, guardsSecret)
 	}
 	return warnings
 }

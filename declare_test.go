@@ -28,9 +28,11 @@ func TestADeclarationThatIsProbablyNotMeantIsWarnedOf(t *testing.T) {
 		{"one e-mail of two", sash.Rule{Name: "r", KeyExpr: "[email(body.email), query.mail]"}, "write email(…) around it"},
 		{"a login", sash.Rule{Name: "login-ip", KeyExpr: "ip"}, "allows everything while its store is down"},
 		{"a login's dry run", sash.Rule{Name: "login-ip", KeyExpr: "ip", DryRun: true}, ""},
+		{"a login that fails closed", sash.Rule{Name: "login-ip", KeyExpr: "ip", OnFailure: ratelimit.FailClosed}, ""},
 	} {
 		var log bytes.Buffer
-		lim, err := ratelimit.New(ratelimit.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		elsewhere := struct{ ratelimit.Store }{} // it may fail, and is never asked
+		lim, err := ratelimit.New(ratelimit.Config{Store: elsewhere, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

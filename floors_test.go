@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"/stdmw":                {"", "/ratelimit", "/ratelimit/headers", "/keyexpr"},
 	"/example/sendcode":     {"", "/ratelimit", "/ratelimit/headers", "/ratelimit/redisstore", "/keyexpr", "/ginmw", "/stdmw"},
 	"/internal/redistest":   {},
+	"/internal/faultproxy":  {},
 }
 
 const breaker = "github.com/sony/gobreaker"
@@ -37,6 +38,7 @@ var mayRequire = map[string][]string{
 	"/ratelimit/headers":    {"github.com/google/uuid", breaker, "github.com/dunglas/httpsfv"},
 	"":                      {"github.com/google/uuid", breaker, "github.com/expr-lang/expr", "golang.org/x/text", "github.com/dunglas/httpsfv"},
 	"/stdmw":                {"github.com/google/uuid", breaker, "github.com/expr-lang/expr", "golang.org/x/text", "github.com/dunglas/httpsfv", "github.com/felixge/httpsnoop"},
+	"/internal/faultproxy":  {},
 }
 
 func TestImportsGoDownOnly(t *testing.T) {

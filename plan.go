@@ -91,6 +91,17 @@ func (p *plans) policyNames() []string {
 	return names
 }
 
+// reads are the parts of a request on which the limits depend.
+func (p *plans) reads() []string {
+	switch {
+	case p.choice != nil:
+		return p.choice.Reads()
+	case p.asked != nil:
+		return p.asked.Reads()
+	}
+	return nil
+}
+
 // of returns the limits of one request.
 func (p *plans) of(ctx context.Context, src keyexpr.Source) (*plan, error) {
 	if p.fixed != nil {

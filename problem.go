@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/sashlimit/sash/keyexpr"
 	"github.com/sashlimit/sash/ratelimit"
@@ -66,6 +67,11 @@ func WriteError(w http.ResponseWriter, err error) {
 		Verdict{Decision: denied.Decision}.Answer(w)
 		return
 	}
+	if unavailable, ok := errors.AsType[*UnavailableError](err); ok {
+		headers.RetryAfter(w.Header(), unavailable.RetryAfter)
+		Verdict{Err: err}.Answer(w)
+		return
+	}
 	status := http.StatusInternalServerError
 	var coded interface{ StatusCode() int }
 	if errors.As(err, &coded) && coded.StatusCode() >= 400 && http.StatusText(coded.StatusCode()) != "" {
@@ -92,9 +98,22 @@ func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Write(body) // an error is the client's hanging up
 }
 
+// UnavailableError is the error of a request that a rule refuses because the store cannot decide it: the rule, or the
+// Limiter, fails closed (ratelimit.FailClosed). Its Status is 503.
+type UnavailableError struct {
+	RetryAfter time.Duration // when to ask again
+}
+
+// StatusCode is that of a typed handler that returns the error: 503.
+func (e *UnavailableError) StatusCode() int { return http.StatusServiceUnavailable }
+
+func (e *UnavailableError) Error() string {
+	return "sash: the rate limit store cannot decide, and a rule fails closed"
+}
+
 // Status is the HTTP status for an error that an adapter's Failed gets: 413 for a body over the cap, 400 for any
-// other request that has no key, or is not what a typed handler takes, and 503 if the server is at fault: the
-// Limiter is closed, or LimitsFunc has failed.
+// other request that has no key, or is not what a typed handler takes, and 503 if the server is at fault: a rule fails
+// closed, the Limiter is closed, or LimitsFunc has failed.
 func Status(err error) int {
 	keyError, noKey := errors.AsType[*keyexpr.KeyError](err)
 	_, unbound := errors.AsType[*BindError](err)

@@ -69,6 +69,15 @@ type Rule struct {
 	// DryRun lets the rule decide, count and report without ever denying. It shares no quota with a live rule,
 	// not even one of the same name, and costs a round trip of its own.
 	DryRun bool
+
+	// OnFailure is what becomes of a request that the store cannot decide: ratelimit.FailOpen, FailClosed or FailLocal.
+	// ratelimit.Inherit, the default, leaves it to the Limiter. Of several rules on a handler one that fails closed
+	// denies the request; what another decides in this process is decided only if none does.
+	OnFailure ratelimit.Policy
+
+	// AskAlways asks the store about every request, where else a denial is remembered in this process as long as it
+	// holds: for keys that other processes refund or reset. CountIf and ResetIf imply it.
+	AskAlways bool
 }
 
 // SlidingWindowLimit is the rule that at most maxRequests requests of one key are allowed in any interval of

@@ -26,9 +26,22 @@ type Decorator struct {
 	Limiter *ratelimit.Limiter
 
 	// TrustedProxies are the addresses of the proxies in front of the server. The name ip is the peer, or if
-	// the peer is one of these, the rightmost address in X-Forwarded-For that is not. None by default, and
+	// the peer is one of these, the rightmost address in the ProxyHeader that is not. None by default, and
 	// Gin's own ClientIP, which by default believes any client, is never asked.
 	TrustedProxies []netip.Prefix
+
+	// ProxyHeader is the one header field in which the TrustedProxies tell whom they forward for, each at its end:
+	// sash.XForwardedFor, the default, or sash.Forwarded (RFC 7239). An entry that is no address stands for the
+	// proxy that wrote it.
+	ProxyHeader sash.ProxyHeader
+
+	// TrustUnixSocket says that whoever calls over a Unix socket is a trusted proxy, which no prefix can say. Without it
+	// such requests have no address.
+	TrustUnixSocket bool
+
+	// IPv6Prefix is how many bits of an IPv6 address the name ip keeps, 32 to 128: who has one address of a prefix
+	// has them all. Customers are given a /64 at least, often a /56 or /48 (RFC 6177). 0 means 64.
+	IPv6Prefix int
 
 	// MaxBodyBytes is what a key expression may read of a body. A longer body is answered with 413.
 	// 0 means 64 KiB.
@@ -109,28 +122,36 @@ func (d Decorator) Rules() []ratelimit.Declaration { return d.Limiter.Rules() }
 
 func (d Decorator) options() sash.Options {
 	return sash.Options{
-		TrustedProxies: d.TrustedProxies,
-		MaxBodyBytes:   d.MaxBodyBytes,
-		Vars:           true,
-		Skip:           d.Skip,
-		Dialect:        d.Headers,
-		ShowDryRun:     d.ShowDryRun,
+		TrustedProxies:  d.TrustedProxies,
+		ProxyHeader:     d.ProxyHeader,
+		IPv6Prefix:      d.IPv6Prefix,
+		TrustUnixSocket: d.TrustUnixSocket,
+		MaxBodyBytes:    d.MaxBodyBytes,
+		Vars:            true,
+		Skip:            d.Skip,
+		Dialect:         d.Headers,
+		ShowDryRun:      d.ShowDryRun,
 	}
 }
 
 // check decides a request, and answers it if it may not go on.
 func (d Decorator) check(c *gin.Context, aspect *sash.Aspect, src keyexpr.Source) (verdict sash.Verdict, goesOn bool) {
 	verdict = aspect.Check(c.Writer.Header(), src)
+	return verdict, d.told(c, verdict)
+}
+
+// told tells Observe of a verdict, answers a request that may not go on, and reports whether it may.
+func (d Decorator) told(c *gin.Context, verdict sash.Verdict) (goesOn bool) {
 	if d.Observe != nil {
 		for _, o := range verdict.Outcomes {
 			d.Observe(c, o.Rule, o.Decision)
 		}
 	}
 	if verdict.Err == nil && verdict.Allowed {
-		return verdict, true
+		return true
 	}
 	d.refuse(c, verdict)
-	return verdict, false
+	return false
 }
 
 // refuse answers a request that may not go on.

@@ -69,7 +69,7 @@ func ExampleDecorator_Limit() {
 	}
 	// Output:
 	// 200 "address";r=0, "mailbox";r=2
-	// 429 "address";r=0, "mailbox";r=2
+	// 429 "address";r=0
 }
 
 // One limit around a group, but not around its health check; and a list of what was declared.

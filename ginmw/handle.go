@@ -32,6 +32,10 @@ func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, er
 		panic(err)
 	}
 	return func(c *gin.Context) {
+		if verdict, denied := aspect.CheckUnread(c.Writer.Header(), source{c}); denied {
+			d.told(c, verdict)
+			return
+		}
 		var in In
 		if err := d.bind(c, &in); err != nil {
 			d.refuse(c, sash.Verdict{Err: err})

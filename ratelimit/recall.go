@@ -97,7 +97,6 @@ func (m *MemoryStore) grant(id uuid.UUID, c *Claim, sent time.Duration) {
 		if k := m.ownLog(s, c, now); k != nil {
 			k.add(now, id, c.Cost)
 			k.recalled.late = max(k.recalled.late, now-sent)
-			k.recalled.until = 0
 		}
 	})
 }

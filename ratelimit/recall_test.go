@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,7 +79,7 @@ func TestARememberedDenialEndsWithARefundAResetAndOtherLimits(t *testing.T) {
 }
 
 func TestAskAlwaysRemembersNoDenial(t *testing.T) {
-	for name, config := range map[string]ratelimit.Config{"of the Limiter": {AskAlways: true}, "of a claim": {}} {
+	for name, config := range map[string]ratelimit.Config{"of the Limiter": {AskAlways: true}, "of a claim": {}, "of one claim of two": {}} {
 		inWorld(t, func(w *world) {
 			here, elsewhere := w.process(config), w.process(ratelimit.Config{})
 			claim := ratelimit.Claim{Key: "k", Limits: []ratelimit.Limit{onePerMinute}, Cost: 1, AskAlways: !config.AskAlways}
@@ -92,6 +93,9 @@ func TestAskAlwaysRemembersNoDenial(t *testing.T) {
 			}
 			if ask().Allowed {
 				t.Fatal("it must be denied before")
+			}
+			if name == "of one claim of two" {
+				w.allow(here, "k", onePerMinute) // this denial is remembered
 			}
 			if err := elsewhere.Refund(context.Background(), "k", granted.Ticket); err != nil {
 				t.Fatal(err)
@@ -287,3 +291,93 @@ func TestAFloodOfKeysIsForgottenBeyondTheBoundAndLimitedByTheStoreAllTheSame(t *
 		}
 	})
 }
+
+// A store must not be reminded of what it has not lost: that would count requests again which have left.
+func TestNothingIsTakenForALossThatIsNone(t *testing.T) {
+	for name, play := range map[string]func(*world, *distant, *ratelimit.Limiter){
+		"answers that overtake each other": func(w *world, s *distant, lim *ratelimit.Limiter) {
+			s.home.Store(int64(50 * time.Millisecond))
+			go lim.Allow(context.Background(), "k", threePerMinute)
+			time.Sleep(10 * time.Millisecond)
+			s.home.Store(int64(5 * time.Millisecond))
+			w.allow(lim, "k", threePerMinute)
+			time.Sleep(time.Second)
+		},
+		"an answer that was long on its way": func(w *world, s *distant, lim *ratelimit.Limiter) {
+			s.home.Store(int64(90 * time.Millisecond))
+			w.allow(lim, "k", onePerTenSeconds)
+			s.home.Store(int64(0))
+			time.Sleep(onePerTenSeconds.Window - 90*time.Millisecond)
+			if d := w.allow(lim, "k", onePerTenSeconds); !d.Allowed {
+				w.Errorf("a window after the store has decided: %+v", d)
+			}
+		},
+		"a reset while an answer is on its way": func(w *world, s *distant, lim *ratelimit.Limiter) {
+			s.home.Store(int64(50 * time.Millisecond))
+			go lim.Allow(context.Background(), "k", threePerMinute)
+			time.Sleep(10 * time.Millisecond)
+			s.home.Store(int64(0))
+			if err := lim.Reset(context.Background(), "k"); err != nil {
+				w.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			w.allow(lim, "k", threePerMinute)
+		},
+		"a refund": func(w *world, s *distant, lim *ratelimit.Limiter) {
+			d := w.allow(lim, "k", threePerMinute)
+			w.allow(lim, "k", threePerMinute)
+			if err := lim.Refund(context.Background(), "k", d.Ticket); err != nil {
+				w.Fatal(err)
+			}
+			w.allow(lim, "k", threePerMinute)
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &distant{MemoryStore: ratelimit.NewMemoryStore(ratelimit.MemoryConfig{})}
+			lim := newLimiter(t, ratelimit.Config{Store: store})
+			time.Sleep(time.Second)
+			play(&world{T: t}, store, lim)
+			if store.reminded.Load() > 0 {
+				t.Errorf("%s: the store was reminded", name)
+			}
+		})
+	}
+}
+
+func TestAClockThatRunsFastIsNoLoss(t *testing.T) {
+	inWorld(t, func(w *world) {
+		onePerHour := ratelimit.Limit{MaxRequests: 1, Window: time.Hour}
+		lim := w.process(ratelimit.Config{})
+		w.allow(lim, "k", onePerHour)
+		time.Sleep(time.Hour - 1700*time.Millisecond)
+		w.jump(1800 * time.Millisecond) // 500 ppm of an hour, as far as a clock is slewed
+		if d := w.allow(lim, "k", onePerHour); !d.Allowed {
+			t.Errorf("an hour later on the store's clock: %+v", d)
+		}
+	})
+}
+
+// distant is a store whose answers need a while to come home.
+type distant struct {
+	*ratelimit.MemoryStore
+	home     atomic.Int64 // a time.Duration
+	reminded atomic.Int64
+}
+
+func (s *distant) Take(ctx context.Context, id uuid.UUID, claims []ratelimit.Claim, decisions []ratelimit.Decision) error {
+	home := time.Duration(s.home.Load())
+	err := s.MemoryStore.Take(ctx, id, claims, decisions)
+	time.Sleep(home)
+	return err
+}
+
+func (s *distant) Remind(_ context.Context, logs []ratelimit.Past) ([]time.Duration, error) {
+	for _, p := range logs {
+		s.reminded.Add(int64(len(p.Grants)))
+	}
+	return nil, nil
+}
+
+func (s *distant) Life(context.Context) (ratelimit.Life, error) { return ratelimit.Life{}, nil }
+
+var onePerTenSeconds = ratelimit.Limit{MaxRequests: 1, Window: 10 * time.Second}

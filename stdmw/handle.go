@@ -29,6 +29,10 @@ func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, er
 		panic(err)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if verdict, denied := aspect.CheckUnread(w.Header(), source{r, d.Vars}); denied {
+			d.told(w, r, verdict)
+			return
+		}
 		var in In
 		if err := sash.BindJSON(w, r, d.MaxBodyBytes, &in); err != nil {
 			d.refuse(w, r, sash.Verdict{Err: err})
