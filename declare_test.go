@@ -47,6 +47,19 @@ func TestADeclarationThatIsProbablyNotMeantIsWarnedOf(t *testing.T) {
 	}
 }
 
+func TestAStoreInMemoryNeverFailsAndALoginOnItIsNotWarnedOf(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	lim, err := ratelimit.New(ratelimit.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdmw.Decorator{Limiter: lim}.Limit(sash.Rule{Name: "login-ip", KeyExpr: "ip", Limits: hourly(1)})
+	if log.Len() > 0 {
+		t.Errorf("a false alarm: %s", log.String())
+	}
+}
+
 func TestOneNameForTwoKindsOfKeysIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

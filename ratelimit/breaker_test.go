@@ -84,6 +84,39 @@ func TestAProbeIsAWrite(t *testing.T) {
 	})
 }
 
+func TestAProbeOfAStoreThatCannotBeRemindedCountsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &thrifty{down: true}
+		lim := newLimiter(t, ratelimit.Config{Store: store})
+		for range 4 {
+			lim.Allow(t.Context(), "k", threePerMinute)
+		}
+		store.down, store.costs = false, nil
+		time.Sleep(time.Second)
+		lim.Allow(t.Context(), "k", threePerMinute) // begins a probe
+		synctest.Wait()
+		if d, _ := lim.Allow(t.Context(), "k", threePerMinute); d.Reason != ratelimit.Counted || fmt.Sprint(store.costs) != "[0 1]" {
+			t.Errorf("got %+v, and the store was asked at the costs %v", d, store.costs)
+		}
+	})
+}
+
+// thrifty is a store that writes down at which costs it is asked.
+type thrifty struct {
+	ratelimit.Store
+	down  bool
+	costs []int
+}
+
+func (s *thrifty) Take(_ context.Context, _ uuid.UUID, claims []ratelimit.Claim, decisions []ratelimit.Decision) error {
+	s.costs = append(s.costs, claims[0].Cost)
+	if s.down {
+		return errors.New("connection refused")
+	}
+	decisions[0] = ratelimit.Decision{Allowed: true, Limit: claims[0].Limits[0], Reason: ratelimit.Counted}
+	return nil
+}
+
 func TestAKeyThatHoldsNoLogFailsAloneAndTheBreakerStaysClosed(t *testing.T) {
 	t.Parallel()
 	store := &picky{}
@@ -95,9 +128,9 @@ func TestAKeyThatHoldsNoLogFailsAloneAndTheBreakerStaysClosed(t *testing.T) {
 			t.Errorf("the key that is taken: %+v, %v; want its policy", d, err)
 		}
 		got = append(got, d.Allowed)
-		if d, _ := lim.Allow(t.Context(), "well", threePerMinute); d.Reason != ratelimit.Counted {
-			t.Errorf("another key: %+v, want the store's own answer", d)
-		}
+	}
+	if d, _ := lim.Allow(t.Context(), "well", threePerMinute); d.Reason != ratelimit.Counted {
+		t.Errorf("another key: %+v, want the store's own answer", d)
 	}
 	if fmt.Sprint(got) != "[true true true false false]" {
 		t.Errorf("the key that is taken got %v, want its limit all the same", got)
@@ -223,6 +256,18 @@ func TestACloseInAnOutageWaitsForTheProbeAndNoLonger(t *testing.T) {
 		}
 		if took := time.Since(start); took > 80*time.Millisecond {
 			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+func TestACloseDoesNotWaitForTheNextRoundOfReminding(t *testing.T) {
+	inWorld(t, func(w *world) {
+		lim := w.process(ratelimit.Config{})
+		w.allow(lim, "k", threePerMinute) // after the first answer the store is asked for its life
+		synctest.Wait()
+		start := time.Now()
+		if err := lim.Close(); err != nil || time.Since(start) != 0 {
+			t.Errorf("it took %v: %v", time.Since(start), err)
 		}
 	})
 }

@@ -23,7 +23,7 @@ type debts struct {
 	begun atomic.Bool // the life of the store is known, or being asked for
 
 	// For the round that runs:
-	life   string // of the store when it was last told everything
+	life   string // of the store in the last round
 	warned bool   // that it evicts
 
 	mu      sync.Mutex
@@ -96,30 +96,32 @@ func (r *remote) settleUp() {
 	}
 	r.debts.run(func() {
 		for r.debts.next() {
-			r.round()
+			if !r.round() {
+				r.debts.want()
+			}
 			r.debts.pause()
 		}
 	})
 }
 
-// round tells the store what it does not know. If that fails, the next recovery is soon enough.
-func (r *remote) round() {
+// round tells the store what it does not know, and reports whether all of it arrived. The rest is owed.
+func (r *remote) round() (done bool) {
 	life := r.life()
 	all := life != "" && r.debts.life != "" && life != r.debts.life
-	failures := 0
+	done = true
 	for shard := range r.local.shards {
 		for logs := range slices.Chunk(r.local.pasts(shard, all), pastsAtOnce) {
-			if failures < tolerance && r.bounded(context.Background(), func(ctx context.Context) error { return r.tell(ctx, logs) }) == nil {
-				failures = 0
-				continue
+			err := r.do(context.Background(), logs[0].Key, func(ctx context.Context) error { return r.tell(ctx, logs) })
+			if err != nil {
+				done = false
+				r.local.untold(logs)
 			}
-			failures++
-			r.local.untold(logs)
 		}
 	}
-	if failures == 0 && life != "" {
+	if life != "" {
 		r.debts.life = life
 	}
+	return done
 }
 
 // life is the ID of the store's Life, "" if it cannot be asked for that, or may not be. If the store evicts, the

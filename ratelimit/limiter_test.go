@@ -406,3 +406,35 @@ func TestReasonsHaveNames(t *testing.T) {
 		t.Errorf("a reason that does not exist is called %q", name)
 	}
 }
+
+func TestDeniedTellsWhatIsCertainAndCountsNothing(t *testing.T) {
+	t.Parallel()
+	lim := newLimiter(t, ratelimit.Config{})
+	full := ratelimit.Claim{Key: "full", Limits: []ratelimit.Limit{onePerMinute}, Cost: 1}
+	free := ratelimit.Claim{Key: "free", Limits: []ratelimit.Limit{onePerMinute}, Cost: 1}
+	lim.AllowAll(t.Context(), full)
+	for range 3 {
+		decisions, denied := lim.Denied(t.Context(), false, free, full)
+		if !denied || decisions[0].Reason != ratelimit.Withheld || decisions[1].Reason != ratelimit.Exhausted {
+			t.Errorf("got %+v, %v", decisions, denied)
+		}
+	}
+	for range 3 {
+		if _, denied := lim.Denied(t.Context(), false, free); denied {
+			t.Error("a key with room is denied")
+		}
+	}
+	if _, denied := lim.Denied(t.Context(), false); denied {
+		t.Error("no claim at all is denied")
+	}
+}
+
+func TestKeysUnderASecretAreAsManyAsWithoutOne(t *testing.T) {
+	t.Parallel()
+	lim := newLimiter(t, ratelimit.Config{KeySecret: []byte("0123456789abcdef")})
+	for _, key := range []string{"x!", "x%21", ":x%21", "a:b", "a:b:c", "ab", ratelimit.Key("a", "b:c"), ratelimit.Key("", "x")} {
+		if d, err := lim.Allow(t.Context(), key, onePerMinute); err != nil || !d.Allowed && key != ":x%21" { // which is what "x!" is kept under
+			t.Errorf("%q shares a log: %+v, %v", key, d, err)
+		}
+	}
+}

@@ -54,28 +54,42 @@ func TestARememberedDenialEndsInTime(t *testing.T) {
 }
 
 func TestARememberedDenialEndsWithARefundAResetAndOtherLimits(t *testing.T) {
-	twoPerMinute := ratelimit.Limit{MaxRequests: 2, Window: time.Minute}
-	for name, change := range map[string]func(*world, *ratelimit.Limiter, ratelimit.Ticket) (ratelimit.Limit, error){
-		"a refund": func(w *world, lim *ratelimit.Limiter, t ratelimit.Ticket) (ratelimit.Limit, error) {
-			return onePerMinute, lim.Refund(context.Background(), "k", t)
+	type change func(*ratelimit.Limiter, ratelimit.Ticket) (ratelimit.Limit, error)
+	for name, change := range map[string]change{
+		"a refund": func(lim *ratelimit.Limiter, t ratelimit.Ticket) (ratelimit.Limit, error) {
+			return threePerMinute, lim.Refund(context.Background(), "k", t)
 		},
-		"a reset": func(w *world, lim *ratelimit.Limiter, _ ratelimit.Ticket) (ratelimit.Limit, error) {
-			return onePerMinute, lim.Reset(context.Background(), "k")
+		"a reset": func(lim *ratelimit.Limiter, _ ratelimit.Ticket) (ratelimit.Limit, error) {
+			return threePerMinute, lim.Reset(context.Background(), "k")
 		},
-		"another limit": func(*world, *ratelimit.Limiter, ratelimit.Ticket) (ratelimit.Limit, error) { return twoPerMinute, nil },
+		"another limit": func(*ratelimit.Limiter, ratelimit.Ticket) (ratelimit.Limit, error) { return fivePerHour, nil },
 	} {
 		inWorld(t, func(w *world) {
 			lim := w.process(ratelimit.Config{})
-			granted := w.allow(lim, "k", onePerMinute)
-			if w.flood(lim, 3, "k", onePerMinute) > 0 {
+			granted := w.allow(lim, "k", threePerMinute)
+			if w.flood(lim, 5, "k", threePerMinute) != 2 {
 				t.Fatalf("%s: it must be denied before", name)
 			}
-			limit, err := change(w, lim, granted.Ticket)
+			limit, err := change(lim, granted.Ticket)
 			if d := w.allow(lim, "k", limit); err != nil || !d.Allowed {
 				t.Errorf("%s: %+v, %v", name, d, err)
 			}
 		})
 	}
+}
+
+func TestADenialIsRememberedForAKeyOfWhichNothingWasAllowedHere(t *testing.T) {
+	inWorld(t, func(w *world) {
+		here, elsewhere := w.process(ratelimit.Config{LocalKeys: 1000}), w.process(ratelimit.Config{})
+		w.allow(elsewhere, "k", onePerMinute)
+		w.allow(here, "k", onePerMinute)
+		for i := range 100 { // each call forgets what it finds to hold nothing
+			w.allow(here, fmt.Sprint("other", i), onePerMinute)
+		}
+		if d := w.allow(here, "k", onePerMinute); d.Reason != ratelimit.CachedExhausted {
+			t.Errorf("got %+v", d)
+		}
+	})
 }
 
 func TestAskAlwaysRemembersNoDenial(t *testing.T) {
@@ -145,29 +159,29 @@ func TestAnAnswerFromBeforeARefundOrAResetIsNotRemembered(t *testing.T) {
 		},
 		"reset": func(lim *ratelimit.Limiter) error { return lim.Reset(context.Background(), "k") },
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			store := &slow{answer: ratelimit.Decision{Limit: onePerMinute, RetryAfter: time.Minute, Reason: ratelimit.Exhausted}}
-			lim := newLimiter(t, ratelimit.Config{Store: store, Timeout: time.Minute})
-			time.Sleep(time.Second)
-			done := make(chan bool)
-			go func() {
-				lim.Allow(context.Background(), "k", onePerMinute)
-				close(done)
-			}()
-			time.Sleep(time.Second) // the denial is on its way
-			if err := change(lim); err != nil {
-				t.Fatal(err)
-			}
-			<-done
-			store.answer = ratelimit.Decision{Allowed: true, Limit: onePerMinute, Reason: ratelimit.Counted}
-			if d, _ := lim.Allow(context.Background(), "k", onePerMinute); !d.Allowed {
-				t.Errorf("after the %s: %+v", name, d)
-			}
-		})
+		for _, asked := range []time.Duration{0, 2 * time.Second} { // before the change begins, and before it ends
+			synctest.Test(t, func(t *testing.T) {
+				store := &slow{answer: ratelimit.Decision{Limit: onePerMinute, RetryAfter: time.Minute, Reason: ratelimit.Exhausted}}
+				lim := newLimiter(t, ratelimit.Config{Store: store, Timeout: time.Minute})
+				time.Sleep(time.Second)
+				go func() {
+					time.Sleep(time.Second)
+					if err := change(lim); err != nil { // for five seconds
+						t.Error(err)
+					}
+				}()
+				time.Sleep(asked)
+				lim.Allow(context.Background(), "k", onePerMinute) // ten seconds; the denial comes when the change is over
+				store.answer = ratelimit.Decision{Allowed: true, Limit: onePerMinute, Reason: ratelimit.Counted}
+				if d, _ := lim.Allow(context.Background(), "k", onePerMinute); !d.Allowed {
+					t.Errorf("a %s, and a question from %v: %+v", name, asked, d)
+				}
+			})
+		}
 	}
 }
 
-// slow is a store whose answers are ten seconds on their way.
+// slow is a store that needs five seconds to change a log, and ten to answer what stood in it.
 type slow struct {
 	ratelimit.Store
 	answer ratelimit.Decision
@@ -179,8 +193,14 @@ func (s *slow) Take(_ context.Context, _ uuid.UUID, _ []ratelimit.Claim, decisio
 	return nil
 }
 
-func (s *slow) Reset(context.Context, string) error                    { return nil }
-func (s *slow) Refund(context.Context, string, ratelimit.Ticket) error { return nil }
+func (s *slow) Reset(context.Context, string) error {
+	time.Sleep(5 * time.Second)
+	return nil
+}
+
+func (s *slow) Refund(ctx context.Context, key string, _ ratelimit.Ticket) error {
+	return s.Reset(ctx, key)
+}
 
 func TestAStoreThatHasLostALogIsRemindedBeforeItDecides(t *testing.T) {
 	for name, lose := range map[string]func(*world){
@@ -277,6 +297,25 @@ func TestWhatWasAllowedAloneIsToldWhenTheStoreIsBack(t *testing.T) {
 	})
 }
 
+func TestAStoreThatFallsSilentWhileItIsToldIsToldAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		here := w.process(ratelimit.Config{OnFailure: ratelimit.FailLocal})
+		elsewhere := w.process(ratelimit.Config{})
+		w.allow(here, "before", onePerMinute)
+		time.Sleep(2 * time.Second) // its life is known
+		w.set(silent)
+		w.flood(here, 3, "k", threePerMinute) // which opens the breaker
+		time.Sleep(time.Second)
+		w.burn(4) // the probe: its script is new here, and its first line to any server before Redis 7
+		w.recover(here)
+		w.set("")
+		w.recover(here)
+		if d := w.allow(elsewhere, "k", threePerMinute); d.Allowed {
+			t.Errorf("another process: %+v, want to be denied by what was allowed alone", d)
+		}
+	})
+}
+
 func TestAFloodOfKeysIsForgottenBeyondTheBoundAndLimitedByTheStoreAllTheSame(t *testing.T) {
 	inWorld(t, func(w *world) {
 		lim := w.process(ratelimit.Config{LocalKeys: 10})
@@ -323,6 +362,16 @@ func TestNothingIsTakenForALossThatIsNone(t *testing.T) {
 			time.Sleep(time.Second)
 			w.allow(lim, "k", threePerMinute)
 		},
+		"a refund whose answer is on its way": func(w *world, s *distant, lim *ratelimit.Limiter) {
+			d := w.allow(lim, "k", threePerMinute)
+			time.Sleep(time.Second)
+			s.home.Store(int64(50 * time.Millisecond))
+			go lim.Refund(context.Background(), "k", d.Ticket)
+			time.Sleep(time.Millisecond)
+			s.home.Store(0)
+			w.allow(lim, "k", threePerMinute)
+			time.Sleep(time.Second)
+		},
 		"a refund": func(w *world, s *distant, lim *ratelimit.Limiter) {
 			d := w.allow(lim, "k", threePerMinute)
 			w.allow(lim, "k", threePerMinute)
@@ -367,6 +416,13 @@ type distant struct {
 func (s *distant) Take(ctx context.Context, id uuid.UUID, claims []ratelimit.Claim, decisions []ratelimit.Decision) error {
 	home := time.Duration(s.home.Load())
 	err := s.MemoryStore.Take(ctx, id, claims, decisions)
+	time.Sleep(home)
+	return err
+}
+
+func (s *distant) Refund(ctx context.Context, key string, ticket ratelimit.Ticket) error {
+	home := time.Duration(s.home.Load())
+	err := s.MemoryStore.Refund(ctx, key, ticket)
 	time.Sleep(home)
 	return err
 }

@@ -282,7 +282,7 @@ func (r *remote) within(ctx context.Context, call func(context.Context) error) e
 	select {
 	case err := <-answer:
 		// A process that was suspended may find the answer before it finds that time is up.
-		if deadline, _ := ctx.Deadline(); err == nil && time.Now().After(deadline) {
+		if deadline, _ := ctx.Deadline(); err == nil && !time.Now().Before(deadline) {
 			return r.late(context.DeadlineExceeded)
 		}
 		return err

@@ -28,6 +28,7 @@ type world struct {
 	skew    time.Duration // of its clock
 	life    int           // how often it has begun anew
 	scripts int           // how often a script reached it
+	fuse    int           // scripts until its mood is silent; 0: none
 }
 
 const silent = "silent"
@@ -89,16 +90,27 @@ func (w *world) hook(c *server.Peer, cmd string, _ ...string) bool {
 func (w *world) command(cmd string) (mood string, now time.Time, life int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	mood = w.mood
 	if cmd == "EVAL" || cmd == "EVALSHA" {
 		w.scripts++
+		if w.fuse--; w.fuse == 0 {
+			w.mood = silent
+		}
 	}
-	return w.mood, time.Now().Add(w.skew), w.life
+	return mood, time.Now().Add(w.skew), w.life
 }
 
 func (w *world) set(mood string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mood = mood
+}
+
+// burn has Redis answer n scripts, and then fall silent.
+func (w *world) burn(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mood, w.fuse = "", n
 }
 
 // jump sets Redis' clock, forward or back.
@@ -159,7 +171,7 @@ func (w *world) trip(lim *ratelimit.Limiter) {
 func (w *world) recover(lim *ratelimit.Limiter) {
 	w.Helper()
 	time.Sleep(250 * time.Millisecond)
-	w.allow(lim, "probing", threePerMinute)
+	w.allow(lim, fmt.Sprint("probing", time.Now().UnixNano()), threePerMinute)
 	time.Sleep(2 * time.Second)
 	synctest.Wait()
 }

@@ -15,11 +15,14 @@
 // unless a program calls logging.Disable of go-redis.
 //
 // What is given up: an exact log takes 100 to 130 bytes of Redis memory for each request that it remembers.
-// Redis replicates asynchronously, so that a failover can lose the last writes, and with them grant some
-// requests twice. The promise needs every write kept: run with maxmemory-policy noeviction. At its maxmemory
-// Redis still takes the script's writes, because it begins by deleting; leave room above it.
+// Redis replicates asynchronously, so that a failover can lose the last writes; the Limiter reminds it of those that
+// its own process was granted, and other processes do the same. The promise needs every write kept: run with maxmemory-policy
+// noeviction, under which a full server fails (the Limiter's Policy answers), and forgets nothing.
 //
-// It needs Redis 5, or Valkey.
+// Keys are in the clear unless Config.KeySecret says otherwise. redisotel writes commands, and so keys, into
+// spans by default: use redisotel.WithDBStatement(false).
+//
+// It needs Redis 5, or Valkey. Before Redis 7 a full server still takes the scripts' writes.
 package redisstore
 
 import (
