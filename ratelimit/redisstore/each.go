@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/ratelimit"
 )
@@ -56,6 +57,44 @@ func (s *Store) takeEach(ctx context.Context, id uuid.UUID, claims []ratelimit.C
 		return nil
 	}
 	return c.errs
+}
+
+// askEach has each question answered by a call of its own, all of them in one pipeline where the client has such. A
+// pipeline may be sent again by the client: then some may have been counted already.
+func (s *Store) askEach(ctx context.Context, questions []*question) {
+	client, ok := s.client.(interface{ Pipeline() redis.Pipeliner })
+	if !ok {
+		var all sync.WaitGroup
+		for _, q := range questions {
+			all.Go(func() {
+				if err := guard(func() error { s.askTogether(ctx, []*question{q}); return nil }); err != nil {
+					q.err = err
+				}
+			})
+		}
+		all.Wait()
+		return
+	}
+	pipeline := client.Pipeline()
+	calls, cmds := make([]call, len(questions)), make([]*redis.Cmd, len(questions))
+	for i, q := range questions {
+		calls[i] = newCall([]*question{q}, true)
+		cmds[i] = s.take.command(ctx, calls[i].keys, calls[i].args)
+		_ = pipeline.Process(ctx, cmds[i]) // it is queued
+	}
+	_, _ = pipeline.Exec(ctx) // each command has its own error
+	for i, q := range questions {
+		reply, err := cmds[i].Int64Slice()
+		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+			reply, err = s.take.run(ctx, s.client, calls[i].keys, calls[i].args)
+		}
+		if err == nil {
+			err = calls[i].answer(reply)
+		}
+		if err != nil {
+			q.err = explain(err)
+		}
+	}
 }
 
 // halfTime is over when half of ctx's time is, and never if ctx has no deadline.

@@ -26,6 +26,9 @@ var advice = []struct{ prefix, advice string }{
 	{"max number of clients", "the server has no connection left: raise its maxclients, or lower the clients' PoolSize"},
 }
 
+// errNoLog is that of a key in whose place something else stands.
+var errNoLog = fmt.Errorf("redisstore: %w (WRONGTYPE): keep applications apart with WithPrefix", ratelimit.ErrNoLog)
+
 // explain adds to an error of Redis what to do about it, where that is known.
 func explain(err error) error {
 	if err == nil {

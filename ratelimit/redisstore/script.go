@@ -48,13 +48,29 @@ func (s *script) run(ctx context.Context, client Client, keys []string, args []a
 	return reply, err
 }
 
-func (t text) run(ctx context.Context, client Client, keys []string, args []any) ([]int64, error) {
+// command is what run sends first.
+func (s *script) command(ctx context.Context, keys []string, args []any) *redis.Cmd {
+	t := s.declared
+	if s.old.Load() {
+		t = s.plain
+	}
+	cmd := redis.NewCmd(ctx, t.command(keys, args)...)
+	cmd.SetFirstKeyPos(3)
+	return cmd
+}
+
+// command asks for the script by its hash.
+func (t text) command(keys []string, args []any) []any {
 	command := make([]any, 0, 3+len(keys)+len(args))
 	command = append(command, "evalsha", t.hash, len(keys))
 	for _, key := range keys {
 		command = append(command, key)
 	}
-	command = append(command, args...)
+	return append(command, args...)
+}
+
+func (t text) run(ctx context.Context, client Client, keys []string, args []any) ([]int64, error) {
+	command := t.command(keys, args)
 	reply, err := send(ctx, client, 3, command...).Int64Slice()
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") { // it allocates even for nil
 		command[0], command[1] = "eval", t.source
@@ -69,17 +85,8 @@ type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// send runs one command, whose key, at firstKey, says which server of many it goes to. If the connection breaks, as
-// those of a pool do when a server has been replaced, it is sent once more: all that we send can be repeated.
+// send runs one command, whose key, at firstKey, says which server of many it goes to.
 func send(ctx context.Context, client Client, firstKey int8, args ...any) *redis.Cmd {
-	cmd := sendOnce(ctx, client, firstKey, args)
-	if broken(cmd.Err()) && ctx.Err() == nil {
-		cmd = sendOnce(ctx, client, firstKey, args)
-	}
-	return cmd
-}
-
-func sendOnce(ctx context.Context, client Client, firstKey int8, args []any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx, args...)
 	cmd.SetFirstKeyPos(firstKey)
 	if err := client.Process(ctx, once{cmd}); err != nil {

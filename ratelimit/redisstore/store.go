@@ -28,11 +28,8 @@ package redisstore
 import (
 	"context"
 	_ "embed"
-	"encoding/binary"
-	"errors"
-	"fmt"
+	"slices"
 	"strconv"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
@@ -66,7 +63,9 @@ type Store struct {
 	take       *script
 	remind     *script
 	reset      *script
-	background *background // shared with the copies that WithPrefix makes
+	alone      bool        // no question waits for others
+	lanes      *lanes      // shared with the copies that WithPrefix makes, as is
+	background *background // what takeEach does
 }
 
 var (
@@ -84,17 +83,28 @@ var (
 // A Ring is exact as long as its shards stay up: when one goes down, its keys begin anew on another.
 func New(client Client) *Store {
 	_, single := client.(*redis.Client)
-	return &Store{
+	s := &Store{
 		client: client, prefix: DefaultPrefix, together: single,
 		take: newScript(takeSource), remind: newScript(remindSource), reset: newScript(resetSource),
 		background: new(background),
 	}
+	s.lanes = &lanes{ask: s.ask, byServer: make(map[string]*lane)}
+	return s
 }
 
-// Close waits for refunds in the background. It does not close the client.
+// Close waits for what is under way. It does not close the client.
 func (s *Store) Close() error {
 	s.background.wait()
+	s.lanes.wait()
 	return nil
+}
+
+// WithoutCoalescing returns a copy of the store that sends every question by a call of its own. Otherwise those that are
+// asked while four calls are under way wait for one of them to return, and then travel together, up to 128 of
+// them: under load a call answers many, and a question that is alone waits for nobody.
+func (s Store) WithoutCoalescing() *Store {
+	s.alone = true
+	return &s
 }
 
 // WithPrefix returns a copy of the store whose keys begin with prefix instead, percent-escaped as Key does it.
@@ -131,23 +141,54 @@ func (s *Store) Reset(ctx context.Context, key string) error {
 	return explain(err)
 }
 
-// takeTogether decides claims by one call of the script.
+// takeTogether decides claims that lie on one server, together with what others ask it at the same time.
 func (s *Store) takeTogether(ctx context.Context, id uuid.UUID, claims []ratelimit.Claim, decisions []ratelimit.Decision) error {
-	keys := make([]string, len(claims))
-	args := make([]any, 0, 1+4*len(claims))
-	args = append(args, id.String())
-	for i, c := range claims {
-		keys[i] = s.key(c.Key)
-		args = append(args, c.Cost, c.Kept().Microseconds(), len(c.Limits))
-		for _, l := range c.Limits {
-			args = append(args, l.MaxRequests, l.Window.Microseconds())
-		}
+	q := &question{
+		id:      id,
+		keys:    make([]string, len(claims)),
+		claims:  slices.Clone(claims),
+		answers: make([]ratelimit.Decision, len(claims)),
 	}
-	reply, err := s.take.run(ctx, s.client, keys, args)
+	for i := range claims {
+		q.keys[i] = s.key(claims[i].Key)
+	}
+	if s.alone {
+		s.ask(ctx, []*question{q})
+	} else if err := s.lanes.to(s.Server(claims[0].Key)).take(ctx, q); err != nil {
+		return err
+	}
+	if q.err != nil {
+		return q.err
+	}
+	copy(decisions, q.answers)
+	return nil
+}
+
+// ask has questions answered by one call of the script, or where their keys may lie in different slots of a Cluster by
+// one pipeline.
+func (s *Store) ask(ctx context.Context, questions []*question) {
+	if s.together || len(questions) == 1 {
+		s.askTogether(ctx, questions)
+		return
+	}
+	s.askEach(ctx, questions)
+}
+
+// askTogether sends one call, and if the connection breaks, as those of a pool do when a server has been replaced, once
+// more: then some may have been counted already.
+func (s *Store) askTogether(ctx context.Context, questions []*question) {
+	c := newCall(questions, false)
+	reply, err := s.take.run(ctx, s.client, c.keys, c.args)
+	if broken(err) && ctx.Err() == nil {
+		c = newCall(questions, true)
+		reply, err = s.take.run(ctx, s.client, c.keys, c.args)
+	}
+	if err == nil {
+		err = c.answer(reply)
+	}
 	if err != nil {
-		return explain(err)
+		fail(questions, explain(err))
 	}
-	return decode(reply, id, claims, decisions)
 }
 
 // key returns the Redis key of a log.
@@ -159,61 +200,4 @@ func member(id string, i int) string {
 		return id
 	}
 	return id + ":" + strconv.Itoa(i)
-}
-
-// The verdicts of take.lua.
-const (
-	denied = iota
-	fits
-	tooCostly
-)
-
-// fields is the number of integers with which take.lua answers a claim.
-const fields = 5
-
-// decode reads the reply of take.lua.
-func decode(reply []int64, id uuid.UUID, claims []ratelimit.Claim, decisions []ratelimit.Decision) error {
-	if len(reply) != 1+fields*len(claims) {
-		return fmt.Errorf("redisstore: the script answered %d integers to %d claims, want 1 and %d each", len(reply), len(claims), fields)
-	}
-	if reply[0] != tail(id) {
-		return errors.New("redisstore: the answer is to another request: the client has mixed up its replies")
-	}
-	reply = reply[1:]
-	all := true
-	for i := range claims {
-		all = all && reply[fields*i] == fits
-	}
-	for i, c := range claims {
-		r := reply[fields*i:][:fields]
-		if r[1] < 0 || r[1] >= int64(len(c.Limits)) {
-			return fmt.Errorf("redisstore: the script answered with limit %d of %d", r[1], len(c.Limits))
-		}
-		d := ratelimit.Decision{
-			Allowed:    r[0] == fits,
-			Limit:      c.Limits[r[1]],
-			Remaining:  int(r[2]),
-			RetryAfter: time.Duration(r[3]) * time.Microsecond,
-			ResetAfter: time.Duration(r[4]) * time.Microsecond,
-		}
-		switch {
-		case r[0] == denied:
-			d.Reason = ratelimit.Exhausted
-		case r[0] == tooCostly:
-			d.Reason = ratelimit.TooCostly
-		case c.Cost == 0:
-			d.Reason = ratelimit.Looked
-		case !all:
-			d.Reason = ratelimit.Withheld
-		default:
-			d.Reason, d.Ticket = ratelimit.Counted, ratelimit.Ticket{ID: id, Cost: c.Cost}
-		}
-		decisions[i] = d
-	}
-	return nil
-}
-
-// tail is what the script makes of the last 12 hex digits of an id.
-func tail(id uuid.UUID) int64 {
-	return int64(binary.BigEndian.Uint64(id[8:]) & (1<<48 - 1))
 }

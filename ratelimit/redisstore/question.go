@@ -1,0 +1,210 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sashlimit/sash/ratelimit"
+)
+
+// question is a Take on its way. Its answers are its own: whoever asked may have given up.
+type question struct {
+	id      uuid.UUID
+	keys    []string // of Redis, for each claim
+	claims  []ratelimit.Claim
+	answers []ratelimit.Decision
+	err     error
+	done    chan struct{}   // closed with the answers, or the error; nil if nobody waits there
+	ctx     context.Context // of whoever asks
+}
+
+// deadline is when nobody waits for the answers any more.
+func (q *question) deadline() time.Time {
+	if d, ok := q.ctx.Deadline(); ok {
+		return d
+	}
+	return time.Now().Add(patience)
+}
+
+// rule is what take.lua calls a rule: the part of a claim that most claims have in common.
+type rule struct {
+	kept   time.Duration
+	limits []ratelimit.Limit
+}
+
+func ruleOf(c *ratelimit.Claim) rule { return rule{c.Kept(), c.Limits} }
+
+func (r rule) equal(other rule) bool {
+	return r.kept == other.kept && slices.Equal(r.limits, other.limits)
+}
+
+// group is questions that take.lua decides as one: several of one claim of cost 1 that are equal, in order, or one.
+type group []*question
+
+// call is the arguments of take.lua for some questions.
+type call struct {
+	groups []group
+	keys   []string
+	args   []any
+}
+
+// newCall puts questions into one call. A call that may have been sent before asks for each by itself.
+func newCall(questions []*question, again bool) call {
+	c := call{groups: groups(questions, again)}
+	var rules []rule
+	number := func(r rule) int { // from 1
+		i := slices.IndexFunc(rules, r.equal)
+		if i < 0 {
+			i = len(rules)
+			rules = append(rules, r)
+		}
+		return i + 1
+	}
+	requests := []any{len(c.groups)}
+	for _, g := range c.groups {
+		first := g[0]
+		c.keys = append(c.keys, first.keys...)
+		requests = append(requests, len(first.claims))
+		for i := range first.claims {
+			requests = append(requests, number(ruleOf(&first.claims[i])), first.claims[i].Cost)
+		}
+		requests = append(requests, len(g))
+		for _, q := range g {
+			requests = append(requests, q.id.String())
+		}
+	}
+	resent := 0
+	if again {
+		resent = 1
+	}
+	c.args = append(c.args, resent, len(rules))
+	for _, r := range rules {
+		c.args = append(c.args, r.kept.Microseconds(), len(r.limits))
+		for _, l := range r.limits {
+			c.args = append(c.args, l.MaxRequests, l.Window.Microseconds())
+		}
+	}
+	c.args = append(c.args, requests...)
+	return c
+}
+
+// groups finds the questions that can be decided as one, each of them where the first of them stood.
+func groups(questions []*question, apart bool) []group {
+	list := make([]group, 0, len(questions))
+	place := make(map[string]int)
+	for _, q := range questions {
+		if len(questions) > 1 && !apart && len(q.claims) == 1 && q.claims[0].Cost == 1 {
+			i, known := place[q.keys[0]]
+			if known && ruleOf(&list[i][0].claims[0]).equal(ruleOf(&q.claims[0])) {
+				list[i] = append(list[i], q)
+				continue
+			}
+			place[q.keys[0]] = len(list)
+		} else {
+			for _, key := range q.keys { // what comes later is decided later
+				delete(place, key)
+			}
+		}
+		list = append(list, group{q})
+	}
+	return list
+}
+
+// The verdicts of take.lua.
+const (
+	denied = iota
+	fits
+	tooCostly
+)
+
+const (
+	fields = 11 // with which take.lua answers a claim: one, and twice five
+	noLog  = -1
+)
+
+// answer gives every question what take.lua has replied, or an error.
+func (c call) answer(reply []int64) error {
+	last := c.groups[len(c.groups)-1]
+	switch {
+	case len(reply) != 1+fields*len(c.keys):
+		return fmt.Errorf("redisstore: the script answered %d integers to %d claims, want 1 and %d each", len(reply), len(c.keys), fields)
+	case reply[0] != tail(last[len(last)-1].id):
+		return errors.New("redisstore: the answer is to another request: the client has mixed up its replies")
+	}
+	reply = reply[1:]
+	for _, g := range c.groups {
+		claims := len(g[0].claims)
+		for i, q := range g {
+			q.err = q.answer(int64(i), reply[:fields*claims])
+		}
+		reply = reply[fields*claims:]
+	}
+	return nil
+}
+
+// answer reads the answers to the i-th question of a group.
+func (q *question) answer(i int64, reply []int64) error {
+	all := true
+	for n := range q.claims {
+		all = all && (reply[fields*n] > 0 || reply[fields*n+6] == fits)
+	}
+	for n := range q.claims {
+		r := reply[fields*n:][:fields]
+		if r[0] == noLog {
+			return errNoLog
+		}
+		counted, values := i < r[0], r[6:]
+		if counted {
+			values = r[1:6]
+		}
+		d, err := decision(&q.claims[n], values)
+		switch {
+		case err != nil:
+			return err
+		case counted:
+			d.Remaining -= int(i) // those before it in the group are counted as well
+			d.Reason, d.Ticket = ratelimit.Counted, ratelimit.Ticket{ID: q.id, Cost: q.claims[n].Cost}
+		case d.Allowed && q.claims[n].Cost == 0:
+			d.Reason = ratelimit.Looked
+		case d.Allowed && !all:
+			d.Reason = ratelimit.Withheld
+		case d.Allowed:
+			return errors.New("redisstore: the script counts less than fits")
+		}
+		q.answers[n] = d
+	}
+	return nil
+}
+
+// decision is what the limit that binds says.
+func decision(c *ratelimit.Claim, values []int64) (ratelimit.Decision, error) {
+	verdict, limit := values[0], values[1]
+	if limit < 0 || limit >= int64(len(c.Limits)) || verdict < denied || verdict > tooCostly {
+		return ratelimit.Decision{}, fmt.Errorf("redisstore: the script answered with verdict %d and limit %d of %d", verdict, limit, len(c.Limits))
+	}
+	d := ratelimit.Decision{
+		Allowed:    verdict == fits,
+		Limit:      c.Limits[limit],
+		Remaining:  int(values[2]),
+		RetryAfter: time.Duration(values[3]) * time.Microsecond,
+		ResetAfter: time.Duration(values[4]) * time.Microsecond,
+	}
+	switch verdict {
+	case denied:
+		d.Reason = ratelimit.Exhausted
+	case tooCostly:
+		d.Reason = ratelimit.TooCostly
+	}
+	return d, nil
+}
+
+// tail is what the script makes of the last 12 hex digits of an id.
+func tail(id uuid.UUID) int64 {
+	return int64(binary.BigEndian.Uint64(id[8:]) & (1<<48 - 1))
+}
