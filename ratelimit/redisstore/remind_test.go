@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -88,6 +89,37 @@ func TestTheMarkOfAResetLeavesWithWhatItIsAbout(t *testing.T) {
 	}
 	if err := b.Store.Reset(t.Context(), "absent"); err != nil || client.Exists(t.Context(), "rate_limit:absent").Val() > 0 {
 		t.Errorf("a reset of nothing leaves something: %v", err)
+	}
+}
+
+func TestAResetLeavesNothingThatStays(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	b := onRedis(t, client)
+	takeAs(t, b.Store, uuid.New())
+	reset(t, b.Store)
+	if ttl := client.PTTL(t.Context(), "rate_limit:k").Val(); ttl <= time.Minute || ttl > 2*time.Minute {
+		t.Errorf("the mark stays for %v, want what is left of the log's two windows", ttl)
+	}
+}
+
+func TestManyLogsAreTakenBackInOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	counted := &processed{Client: redistest.Start(t).Client()}
+	counted.AddHook(counted)
+	store := redisstore.New(counted.Client)
+	logs := make([]ratelimit.Past, 50)
+	for i := range logs {
+		logs[i] = ratelimit.Past{Key: fmt.Sprint("k", i), Keep: time.Minute, Grants: []ratelimit.Grant{{Ticket: ratelimit.Ticket{ID: uuid.New(), Cost: 1}}}}
+	}
+	for round := range 2 {
+		before := counted.commands.Load()
+		if resets, err := store.Remind(t.Context(), logs); err != nil || len(resets) != len(logs) {
+			t.Fatalf("got %v, %v", resets, err)
+		}
+		if n := counted.commands.Load() - before; n != 1 && round > 0 { // before, there is no connection, and no script
+			t.Errorf("%d commands", n)
+		}
 	}
 }
 

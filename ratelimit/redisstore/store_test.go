@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -325,6 +326,35 @@ func TestADenialIsToldInHalfTheTimeHoweverManyOtherKeysHang(t *testing.T) {
 	})
 }
 
+func TestOfSeveralServersTheErrorSaysWhichHasFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		claims := []ratelimit.Claim{claimOn("well"), claimOn("panics"), claimOn("well too")}
+		err := redisstore.New(moody{}).Take(ctx, uuid.New(), claims, make([]ratelimit.Decision, 3))
+		errs, ok := errors.AsType[ratelimit.ClaimErrors](err)
+		if !ok || len(errs) != 3 || errs[0] != nil || errs[1] == nil || errs[2] != nil {
+			t.Errorf("got %#v", err)
+		}
+	})
+}
+
+func TestAnAnswerToAnotherRequestIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	err := redisstore.New(confused{}).Take(t.Context(), uuid.New(), []ratelimit.Claim{claimOn("k")}, make([]ratelimit.Decision, 1))
+	if err == nil || !strings.Contains(err.Error(), "mixed up its replies") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// confused is a client that returns what somebody else has asked.
+type confused struct{}
+
+func (confused) Process(ctx context.Context, cmd redis.Cmder) error {
+	cmd.Args()[4] = uuid.NewString()
+	return moody{}.Process(ctx, cmd)
+}
+
 func TestCloseInTheMiddleOfADecisionWaitsAndReturns(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{}, 1)
@@ -364,6 +394,10 @@ func (moody) Process(ctx context.Context, cmd redis.Cmder) error {
 		return ctx.Err()
 	case strings.Contains(key, "panics"):
 		panic("a hook is broken")
+	case strings.Contains(key, "well"):
+		id, err := strconv.ParseInt(cmd.Args()[4].(string)[24:], 16, 64)
+		cmd.(interface{ SetVal(any) }).SetVal([]any{id, int64(1), int64(0), int64(0), int64(0), int64(1)})
+		return err
 	}
 	id, err := strconv.ParseInt(cmd.Args()[4].(string)[24:], 16, 64)
 	if err != nil {
