@@ -45,8 +45,9 @@ type Store interface {
 	// each writes Cost entries to its log, or nothing is written at all. decisions[i] answers claims[i]; both
 	// slices belong to the caller, and Take keeps neither, so that a decision in memory need not allocate.
 	//
-	// id is the identity of the entries. Where a call can be repeated, as over a network, a Take with the id
-	// of one that was admitted is answered as admitted again and writes nothing.
+	// id is the identity of the entries. A store that asks a server again because an answer was lost finds out by it
+	// what the server has already admitted: that is answered as admitted, and written once. Otherwise every Take has an
+	// id of its own.
 	//
 	// An error means that nothing is known: the entries may or may not have been written. A store that waits
 	// gives up when ctx is done; the Limiter does not rely on it. An error that says nothing of the store's health

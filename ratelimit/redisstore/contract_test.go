@@ -64,10 +64,11 @@ func onRedis(t *testing.T, client *redis.Client) storetest.Backend {
 		}
 	}
 	set()
+	store := redisstore.NewAt(client, "clock")
 	return storetest.Backend{
-		Store:      redisstore.NewAt(client, "clock"),
-		Advance:    func(d time.Duration) { now = now.Add(d); set() },
-		Repeatable: true,
+		Store:   store,
+		Advance: func(d time.Duration) { now = now.Add(d); set() },
+		Resend:  store.Resend,
 	}
 }
 
@@ -78,13 +79,14 @@ func onMiniredis(t *testing.T) storetest.Backend {
 	t.Cleanup(func() { client.Close() })
 	now := start
 	m.SetTime(now)
+	store := redisstore.New(client)
 	return storetest.Backend{
-		Store: redisstore.New(client),
+		Store: store,
 		Advance: func(d time.Duration) {
 			now = now.Add(d)
 			m.SetTime(now)
 			m.FastForward(max(0, d)) // expires keys; it cannot go back
 		},
-		Repeatable: true,
+		Resend: store.Resend,
 	}
 }

@@ -21,6 +21,7 @@ var advice = []struct{ prefix, advice string }{
 	{"NOREPLICAS", "the server takes no writes without its replicas: see min-replicas-to-write"},
 	{"BUSY", "the server is busy with a script of somebody's: see SCRIPT KILL"},
 	{"NOAUTH", "the server wants a password: set it in the client's options"},
+	{"Protocol error: unauthenticated", "the server wants a password (NOAUTH): set it in the client's options"},
 	{"WRONGPASS", "the server refuses the user name or the password of the client's options"},
 	{"NOPERM", "the server's user may not do that: the package documentation lists what it needs"},
 	{"max number of clients", "the server has no connection left: raise its maxclients, or lower the clients' PoolSize"},

@@ -1,8 +1,13 @@
 package redisstore
 
 import (
+	"context"
 	"fmt"
 	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/sashlimit/sash/ratelimit"
 )
 
 // NewAt returns a store whose scripts read the time from the hash at clock (fields s and us) instead of
@@ -19,4 +24,16 @@ func NewAt(client Client, clock string) *Store {
 	s := New(client)
 	s.take, s.remind, s.reset = told(takeSource), told(remindSource), told(resetSource)
 	return s
+}
+
+// Resend sends a Take as it is sent when the answer to the first was lost.
+func (s *Store) Resend(ctx context.Context, id uuid.UUID, claims []ratelimit.Claim, decisions []ratelimit.Decision) error {
+	q := s.question(id, claims)
+	c := newCall([]*question{q}, true)
+	reply, err := s.take.run(ctx, s.client, c.keys, c.args)
+	if err == nil {
+		err = c.answer(reply)
+	}
+	copy(decisions, q.answers)
+	return err
 }

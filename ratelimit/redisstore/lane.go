@@ -34,18 +34,19 @@ type lane struct {
 
 	mu      sync.Mutex
 	waiting []*question
-	flights [maxFlights]time.Time // when each must be over; zero: there is none
+	ends    [maxFlights]time.Time // when each flight must be over; zero: it is not under way
 	flying  sync.WaitGroup
 }
 
 // take has a question answered. One that waits returns as soon as ctx is done; it may then have been sent or not.
 func (l *lane) take(ctx context.Context, q *question) error {
-	aboard, flight, err := l.enter(ctx, q)
+	q.ctx = ctx
+	f, err := l.enter(q)
 	switch {
 	case err != nil:
 		return err
-	case aboard != nil:
-		l.fly(ctx, aboard, flight)
+	case f.aboard != nil:
+		l.fly(ctx, f)
 		return nil
 	}
 	select {
@@ -57,32 +58,38 @@ func (l *lane) take(ctx context.Context, q *question) error {
 	}
 }
 
-// enter has a question wait, or if there is a flight free, fly at once with all that waits.
-func (l *lane) enter(ctx context.Context, q *question) (aboard []*question, flight int, err error) {
-	q.ctx = ctx
+// flight is one call.
+type flight struct {
+	place  int
+	aboard []*question
+	end    time.Time // when the latest of them must be answered
+}
+
+// enter has a question wait, or if a flight is free, fly at once with all that waits.
+func (l *lane) enter(q *question) (f flight, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.waiting) >= maxWaiting {
-		return nil, 0, errCrowded
+		return f, errCrowded
 	}
-	flight = l.free()
-	if flight < 0 || len(l.waiting) > 0 {
+	place := l.free()
+	if place < 0 || len(l.waiting) > 0 {
 		q.done = make(chan struct{})
 	}
 	l.waiting = append(l.waiting, q)
-	if flight < 0 {
-		return nil, 0, nil
+	if place < 0 {
+		return f, nil
 	}
 	l.flying.Add(1)
-	return l.board(flight), flight, nil
+	return l.board(place), nil
 }
 
-// free returns a flight that is not under way, or below 0. One that should be over is not waited for: its client does
-// not mind its context.
+// free returns the place of a flight that is not under way, or below 0. One that should be over is not waited for: its
+// client does not mind its context.
 func (l *lane) free() int {
-	for i, end := range l.flights {
+	for place, end := range l.ends {
 		if end.IsZero() || time.Now().After(end) {
-			return i
+			return place
 		}
 	}
 	return -1
@@ -95,60 +102,60 @@ func (l *lane) leave(q *question) {
 	l.waiting = slices.DeleteFunc(l.waiting, func(other *question) bool { return other == q })
 }
 
-// board returns the questions for the next call, nil if there are none. The flight must be over when the latest of them is.
-func (l *lane) board(flight int) []*question {
+// board fills a flight with what waits. Nobody is aboard if nothing does.
+func (l *lane) board(place int) flight {
+	f := flight{place: place}
 	n := min(len(l.waiting), maxAboard)
 	if n == 0 {
-		return nil
+		return f
 	}
-	aboard := slices.Clone(l.waiting[:n])
+	f.aboard = slices.Clone(l.waiting[:n])
 	l.waiting = slices.Delete(l.waiting, 0, n)
-	end := aboard[0].deadline()
-	for _, q := range aboard[1:] {
-		if d := q.deadline(); d.After(end) {
-			end = d
+	for _, q := range f.aboard {
+		if d := q.deadline(); d.After(f.end) {
+			f.end = d
 		}
 	}
-	l.flights[flight] = end
-	return aboard
+	l.ends[place] = f.end
+	return f
 }
 
-// fly asks what is aboard, and if more has come to wait meanwhile, sees to it that it is asked as well.
-func (l *lane) fly(ctx context.Context, aboard []*question, flight int) {
+// fly asks, and if more has come to wait meanwhile, sees to it that it is asked as well.
+func (l *lane) fly(ctx context.Context, f flight) {
 	defer l.flying.Done()
-	end := l.flights[flight]
-	l.land(ctx, aboard, end)
+	l.land(ctx, f)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.flights[flight] != end {
-		return // it was given up, and another took its place
+	if l.ends[f.place] != f.end {
+		return // it was given up, and another has its place
 	}
-	l.flights[flight] = time.Time{}
-	if next := l.board(flight); next != nil {
+	l.ends[f.place] = time.Time{}
+	if next := l.board(f.place); next.aboard != nil {
 		l.flying.Add(1)
-		go l.fly(context.WithoutCancel(ctx), next, flight)
+		go l.fly(context.WithoutCancel(ctx), next)
 	}
 }
 
-// land asks, and tells those who wait.
-func (l *lane) land(ctx context.Context, aboard []*question, end time.Time) {
+// land asks, and tells those who wait. It is given as long as the latest of them waits; a question that is alone has its
+// own context.
+func (l *lane) land(ctx context.Context, f flight) {
 	defer func() {
 		if p := recover(); p != nil {
-			fail(aboard, fmt.Errorf("redisstore: the client panicked: %v", p))
+			fail(f.aboard, fmt.Errorf("redisstore: the client panicked: %v", p))
 		}
-		for _, q := range aboard {
+		for _, q := range f.aboard {
 			if q.done != nil {
 				close(q.done)
 			}
 		}
 	}()
-	if len(aboard) > 1 || aboard[0].done != nil {
+	if len(f.aboard) > 1 || f.aboard[0].done != nil {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(context.WithoutCancel(ctx), end)
+		ctx, cancel = context.WithDeadline(context.WithoutCancel(ctx), f.end)
 		defer cancel()
 	}
-	l.ask(ctx, aboard)
+	l.ask(ctx, f.aboard)
 }
 
 // fail gives questions an error.

@@ -71,7 +71,11 @@ func (s *Store) remindTogether(ctx context.Context, logs []ratelimit.Past) ([]ti
 			args = append(args, g.ID.String(), g.Cost, g.Age.Microseconds())
 		}
 	}
-	reply, err := s.remind.run(ctx, s.client, keys, args)
+	var reply []int64
+	err := repeat(ctx, func() (err error) {
+		reply, err = s.remind.run(ctx, s.client, keys, args)
+		return err
+	})
 	if err != nil {
 		return nil, explain(err)
 	}

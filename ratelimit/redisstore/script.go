@@ -95,6 +95,16 @@ func send(ctx context.Context, client Client, firstKey int8, args ...any) *redis
 	return cmd
 }
 
+// repeat does what changes nothing if it is done twice: once more if the connection breaks, as those of a pool do when
+// a server has been replaced.
+func repeat(ctx context.Context, do func() error) error {
+	err := do()
+	if broken(err) && ctx.Err() == nil {
+		err = do()
+	}
+	return err
+}
+
 // broken tells of a connection that was established, and ended before the reply.
 func broken(err error) bool {
 	return err != nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||

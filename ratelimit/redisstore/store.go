@@ -132,26 +132,20 @@ func (s *Store) Refund(ctx context.Context, key string, ticket ratelimit.Ticket)
 	for i := 1; i <= ticket.Cost; i++ {
 		args = append(args, member(id, i))
 	}
-	return explain(send(ctx, s.client, 1, args...).Err())
+	return explain(repeat(ctx, func() error { return send(ctx, s.client, 1, args...).Err() }))
 }
 
 // Reset implements ratelimit.Store. It costs one round trip.
 func (s *Store) Reset(ctx context.Context, key string) error {
-	_, err := s.reset.run(ctx, s.client, []string{s.key(key)}, nil)
-	return explain(err)
+	return explain(repeat(ctx, func() error {
+		_, err := s.reset.run(ctx, s.client, []string{s.key(key)}, nil)
+		return err
+	}))
 }
 
 // takeTogether decides claims that lie on one server, together with what others ask it at the same time.
 func (s *Store) takeTogether(ctx context.Context, id uuid.UUID, claims []ratelimit.Claim, decisions []ratelimit.Decision) error {
-	q := &question{
-		id:      id,
-		keys:    make([]string, len(claims)),
-		claims:  slices.Clone(claims),
-		answers: make([]ratelimit.Decision, len(claims)),
-	}
-	for i := range claims {
-		q.keys[i] = s.key(claims[i].Key)
-	}
+	q := s.question(id, claims)
 	if s.alone {
 		s.ask(ctx, []*question{q})
 	} else if err := s.lanes.to(s.Server(claims[0].Key)).take(ctx, q); err != nil {
@@ -162,6 +156,19 @@ func (s *Store) takeTogether(ctx context.Context, id uuid.UUID, claims []ratelim
 	}
 	copy(decisions, q.answers)
 	return nil
+}
+
+func (s *Store) question(id uuid.UUID, claims []ratelimit.Claim) *question {
+	q := &question{
+		id:      id,
+		keys:    make([]string, len(claims)),
+		claims:  slices.Clone(claims),
+		answers: make([]ratelimit.Decision, len(claims)),
+	}
+	for i := range claims {
+		q.keys[i] = s.key(claims[i].Key)
+	}
+	return q
 }
 
 // ask has questions answered by one call of the script, or where their keys may lie in different slots of a Cluster by

@@ -13,6 +13,7 @@
 package storetest
 
 import (
+	"context"
 	"reflect"
 	"testing"
 	"time"
@@ -30,8 +31,8 @@ type Backend struct {
 	// set right. It need not move the expiry of keys.
 	Advance func(d time.Duration)
 
-	// Repeatable says that the store recognises a Take that was sent twice.
-	Repeatable bool
+	// Resend is how the store sends a Take again whose answer it has lost. nil if it never does.
+	Resend func(ctx context.Context, id uuid.UUID, claims []ratelimit.Claim, decisions []ratelimit.Decision) error
 
 	// Apart says that the store decides each claim of a request by itself, and then takes back what should not
 	// have been taken. Of a claim that was withheld it may name another of several limits with as much left.
@@ -47,7 +48,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		t.Run(name, func(t *testing.T) { test(bench{t, open(t)}) })
 	}
 	t.Run("a Take that was sent twice is admitted once", func(t *testing.T) {
-		if b := open(t); b.Repeatable {
+		if b := open(t); b.Resend != nil {
 			testRepeated(bench{t, b})
 		}
 	})
