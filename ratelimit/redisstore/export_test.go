@@ -37,3 +37,17 @@ func (s *Store) Resend(ctx context.Context, id uuid.UUID, claims []ratelimit.Cla
 	copy(decisions, q.answers)
 	return err
 }
+
+// TakeAtOnce decides several requests in one call, as those that wait for the same flight are.
+func (s *Store) TakeAtOnce(ctx context.Context, ids []uuid.UUID, requests [][]ratelimit.Claim) ([][]ratelimit.Decision, []error) {
+	questions := make([]*question, len(requests))
+	for i, claims := range requests {
+		questions[i] = s.question(ids[i], claims)
+	}
+	s.ask(ctx, questions)
+	decisions, errs := make([][]ratelimit.Decision, len(questions)), make([]error, len(questions))
+	for i, q := range questions {
+		decisions[i], errs[i] = q.answers, q.err
+	}
+	return decisions, errs
+}

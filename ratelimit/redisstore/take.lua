@@ -46,7 +46,7 @@ end
 
 -- A claim knows the times of the newest entries of its log, newest first, as many as can matter; none of a long log.
 local function open(key, rule, cost)
-  local claim = {key = key, rule = rule, cost = cost, need = max(cost, 1)}
+  local claim = {key = key, rule = rule, cost = cost, need = max(cost, 1), charged = 0}
   if rule.most <= SMALL then
     local entries, times, n = call('ZRANGE', key, -rule.most, -1, 'WITHSCORES'), {}, 0
     for i = #entries, 2, -2 do
@@ -58,10 +58,11 @@ local function open(key, rule, cost)
   return claim
 end
 
--- The time of the k-th newest entry. One ahead of now (the clock stepped back) counts as made now: it was made before now
+-- The time of the k-th newest entry from before this request. One ahead of now (the clock stepped back) counts as made now: it was made before now
 -- whatever the clock said, and so no key stays shut longer than one window after the first request that follows.
 local function made(claim, k)
   if claim.times then return min(claim.times[k], now) end
+  k = k + claim.charged
   return min(tonumber(call('ZRANGE', claim.key, -k, -k, 'WITHSCORES')[2]), now)
 end
 
@@ -164,6 +165,7 @@ local function decide(claims, ids)
     elseif least >= 0 and claim.cost > 0 then
       n, added = min(#ids, math.floor(claim.room / claim.cost)), claim.cost
       for i = 1, n do charge(claim, ids[i]) end
+      claim.charged = n * added
       call('PEXPIRE', claim.key, claim.rule.ttl)
     end
     for i = at + 1, at + 11 do reply[i] = 0 end

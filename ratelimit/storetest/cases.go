@@ -21,6 +21,19 @@ func per(window time.Duration, maxRequests int) ratelimit.Limit {
 // cases use windows of a minute and more: where keys expire by a real clock, they outlive the test.
 var cases = []Case{
 	{
+		Name:   "a log that is longer than what can be read at a glance",
+		Limits: []ratelimit.Limit{{MaxRequests: 40, Window: minute}},
+		Steps: []Step{
+			{Cost: 10, Allowed: true, Remaining: 30, ResetAfter: minute},
+			{After: second, Cost: 20, Allowed: true, Remaining: 10, ResetAfter: 59 * second},
+			{After: second, Cost: 1, Allowed: true, Remaining: 9, ResetAfter: 58 * second},
+			{After: second, Cost: 10, Remaining: 9, RetryAfter: 57 * second, ResetAfter: 57 * second},
+			{After: second, Cost: 9, Allowed: true, ResetAfter: 56 * second},
+			{Cost: 11, RetryAfter: 57 * second, ResetAfter: 56 * second},
+			{After: 56 * second, Cost: 1, Allowed: true, Remaining: 9, ResetAfter: second},
+		},
+	},
+	{
 		Name:   "requests up to the limit are allowed and the next is denied",
 		Limits: []ratelimit.Limit{per(minute, 3)},
 		Steps: []Step{
