@@ -1,10 +1,14 @@
 # make test is all that a newcomer needs: it installs a Redis server (or Valkey) and a C compiler for the
 # race detector if they are missing, and runs everything against real servers.
 
-.PHONY: test lint bench server compiler
+.PHONY: test test-servers lint bench server compiler
 
 test: server compiler
 	go test -race -shuffle=on ./...
+
+# The same on other servers, Redis 8 and Valkey 8 and 9, which it fetches once from other suites of Debian.
+test-servers: server compiler
+	@.ci/servers
 
 lint:
 	go vet ./...

@@ -11,11 +11,14 @@ import (
 // bodyBytes is the whole body, read at most once in an evaluation.
 func (m *machine) bodyBytes() ([]byte, *fault) {
 	return m.body.once(func() ([]byte, *fault) {
-		limit := m.program.maxBodyBytes
+		r, limit := m.src.Request(), m.program.maxBodyBytes
+		if failed := checkCoding(r.Header); failed != nil {
+			return nil, failed
+		}
 		if data, ok := m.src.Body(); ok {
 			return capped(data, limit)
 		}
-		return readBody(m.src.Request(), limit)
+		return readBody(r, limit)
 	})
 }
 

@@ -34,7 +34,8 @@
 //
 // What a request does not have is nil, so that a ?? b falls back to b. Members
 // of body, form, query, params and vars are named by constants; body.a?.b is
-// body.a.b, which is nil if any member on the way is missing.
+// body.a.b, which is nil if any member on the way is missing. The percent-escapes
+// of a cookie are decoded.
 //
 // # The argument
 //
@@ -63,10 +64,10 @@
 // is absent. Write lower(header("X") ?? ip).
 //
 // email(s) is the canonical spelling of an address: trimmed, Unicode NFKC, lower
-// case on both sides of the @. To a limiter the spellings of one mailbox must be one
-// key, or each is another helping of the quota. Dots, +tags and the xn-- form of a
-// domain are left alone. What is no plain address, or has characters that do not
-// show, is refused.
+// case on both sides of the @, where all letters that differ but for case are one.
+// To a limiter the spellings of one mailbox must be one key, or each is another
+// helping of the quota. Dots, +tags and the xn-- form of a domain are left alone.
+// What is no plain address, or has characters that do not show, is refused.
 //
 // prefix(ip, bits) widens an address to its network. 8 to 32 bits apply to IPv4, 33
 // to 128 to IPv6, and the other family is left as it is: prefix(prefix(ip, 24), 56).
@@ -80,6 +81,10 @@
 // so that [a, b] cannot collide as a + ":" + b can. A part is text only: the number 1
 // and the text "1" are one key.
 //
+// What a handler takes for the same in two spellings, such as 7 and 07 or a UUID in
+// capitals, is two keys, and each has its quota: write int(params.id), lower(x), or
+// count a member of the argument, which is spelled already.
+//
 // # Bodies
 //
 // The body is read only when the evaluation reaches a name that needs it, at most
@@ -91,4 +96,15 @@
 // handler declares email gets a [KeyError], although encoding/json would bear it.
 // A body that is shorter than its Content-Length counts as aborted, so middleware
 // that replaces a body must set the length too, or -1.
+//
+// A handler may take JSON or a form, whichever is declared. So a body is JSON if it
+// is declared as application/json, and by a client that does not say so (curl -d
+// declares a form, a browser's fetch text) if nobody could read a form in the
+// request: it has no query, and what is declared as a form has no = or &. The same
+// goes for a GET, of which many read the query only. Other types are refused, and a
+// body with a Content-Encoding, which middleware that decodes it removes.
+//
+// A form field or query parameter that is given twice with different values is
+// refused, as is a field of which the query has another value. query.a is the
+// query's alone: r.FormValue("a") may read the form, and is counted by form.a ?? query.a.
 package keyexpr

@@ -28,7 +28,8 @@ func email(args ...any) (any, error) {
 // something under the same key. It is false for what is no plain address.
 //
 // Space around the address is trimmed, Unicode is in NFKC (full-width letters
-// become plain ones), and both sides of the @ are in lower case. RFC 5321 lets a
+// become plain ones), and both sides of the @ are in lower case, as the mapping of
+// domains (UTS #46) folds it: a final sigma is a sigma. RFC 5321 lets a
 // server tell Bob@ from bob@, but next to none does: to a limiter they are many
 // spellings of one mailbox, and each spelling that counts apart is another helping
 // of the quota. A display name, a comment, quotes or invisible characters make it
@@ -42,8 +43,8 @@ func CanonicalEmail(s string) (string, bool) {
 		return "", false
 	}
 	if !isPlainLower(s) {
-		// Lower case can bring letters and marks together that NFKC then joins.
-		s = norm.NFKC.String(strings.ToLower(norm.NFKC.String(s)))
+		// Decomposed first, since a mark can have a lower case that is a letter.
+		s = norm.NFKC.String(strings.Map(foldLower, norm.NFKD.String(s)))
 	}
 	s = strings.TrimSpace(s)
 	local, domain, ok := strings.Cut(s, "@")
@@ -64,6 +65,10 @@ func isPlainLower(s string) bool {
 	return true
 }
 
+// foldLower is one letter for all that are equal but for case, of which some are
+// lower case already: U+1C80 is another в.
+func foldLower(r rune) rune { return unicode.ToLower(unicode.ToUpper(r)) }
+
 func isDomain(s string) bool {
 	for label := range strings.SplitSeq(s, ".") {
 		if label == "" || strings.ContainsFunc(label, notInAddress) {
@@ -74,8 +79,9 @@ func isDomain(s string) bool {
 }
 
 // notInAddress refuses the specials of RFC 5322, section 3.2.3, but for the dot,
-// and every character that does not show.
+// and every character that does not show: a mailer may drop it (from a domain, UTS
+// #46 does), and the rest is another address.
 func notInAddress(r rune) bool {
-	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) ||
-		r == utf8.RuneError || strings.ContainsRune(`()<>[]:;@\,"`, r)
+	return unicode.IsSpace(r) || unicode.IsControl(r) || r == utf8.RuneError || strings.ContainsRune(`()<>[]:;@\,"`, r) ||
+		unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }

@@ -22,15 +22,15 @@ func (m *machine) formFields() (url.Values, *fault) {
 		r := m.src.Request()
 		kind, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		switch {
-		case kind == "application/x-www-form-urlencoded" && !hasPostForm(r.Method):
+		case kind == formType && !hasPostForm(r.Method):
 			return nil, nil // as net/http, which parses no such body
-		case kind == "application/x-www-form-urlencoded" && r.PostForm != nil:
+		case kind == formType && r.PostForm != nil:
 			return r.PostForm, nil
-		case kind == "application/x-www-form-urlencoded":
+		case kind == formType:
 			return m.parseForm(parseURLEncoded)
-		case kind == "multipart/form-data" && r.MultipartForm != nil:
+		case kind == multipartType && r.MultipartForm != nil:
 			return r.MultipartForm.Value, nil
-		case kind == "multipart/form-data":
+		case kind == multipartType:
 			return m.parseForm(func(data []byte) (url.Values, error) { return parseMultipart(data, params["boundary"]) })
 		}
 		return m.parseForm(func([]byte) (url.Values, error) { return nil, http.ErrNotMultipart })

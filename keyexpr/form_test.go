@@ -10,7 +10,7 @@ import (
 	"github.com/sashlimit/sash/keyexpr"
 )
 
-// multipartBody has the field a twice, and a file named f.
+// multipartBody has the field a, and a file named f.
 func multipartBody(t testing.TB) (contentType, body string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -21,14 +21,13 @@ func multipartBody(t testing.TB) (contentType, body string) {
 	}
 	_, _ = file.Write(bytes.Repeat([]byte("x"), 1000))
 	_ = w.WriteField("a", "1")
-	_ = w.WriteField("a", "2")
 	_ = w.Close()
 	return w.FormDataContentType(), b.String()
 }
 
 func TestFieldsOfAForm(t *testing.T) {
 	t.Parallel()
-	wantKey(t, "form.a", postForm("b=0&a=1&a=2"), "1")
+	wantKey(t, "form.a", postForm("b=0&a=1&a=1"), "1")
 	wantKey(t, `[form["a b"], form.c]`, postForm("a+b=%20x&c=%ff"), " x", "\xff")
 	wantKey(t, "form.a", post("application/x-www-form-urlencoded; charset=utf-8", "a=1"), "1")
 	contentType, body := multipartBody(t)
@@ -79,6 +78,30 @@ func TestBodiesThatAreNoForm(t *testing.T) {
 	}
 	over := postForm("a=" + strings.Repeat("x", keyexpr.DefaultMaxBodyBytes))
 	wantFault(t, "form.a", over, keyexpr.TooLarge, "form.a", "The request body is larger than 65536 bytes.")
+}
+
+// r.FormValue takes the first, but of a multipart form and the query that of the
+// query; others take the last, or all.
+func TestAFieldOfTwoValuesIsNoKey(t *testing.T) {
+	t.Parallel()
+	const twice = ` of the request is given more than once, with different values.`
+	wantFault(t, "form.a", postForm("a=1&b=0&a=2"), keyexpr.Ambiguous, "form.a", `The form field "a"`+twice)
+	wantFault(t, "query.a", get("/?a=&a=2"), keyexpr.Ambiguous, "query.a", `The query parameter "a"`+twice)
+	contentType, body := multipartBody(t)
+	for query, same := range map[string]bool{"a=1": true, "a=2": false, "a=1&a=2": false, "A=2": true} {
+		for _, r := range []*request{postForm("a=1"), post(contentType, body)} {
+			r.http.URL.RawQuery = query
+			if same {
+				wantKey(t, "form.a", r, "1")
+			} else {
+				wantFault(t, "form.a", r, keyexpr.Ambiguous, "form.a", `The form field "a"`+twice)
+			}
+		}
+	}
+	only := postForm("b=1")
+	only.http.URL.RawQuery = "a=2"
+	wantFault(t, "form.a", only, keyexpr.Missing, "form.a", `The request has no form field "a".`)
+	wantKey(t, "form.a ?? query.a", only, "2") // as r.FormValue reads it
 }
 
 // net/http parses no urlencoded body of a DELETE, so its handler would not see

@@ -57,6 +57,7 @@ func (f fuzzed) ResponseHeader() http.Header { return http.Header{"X": {"pro"}} 
 
 func fuzzRequest() *request {
 	r := httptest.NewRequest("POST", "/p?a=1&b=", strings.NewReader(`{"a":{"b":["x",{"c":1.5}]},"email":"a@b.c"}`))
+	r.Header.Set("Content-Type", "application/json")
 	return &request{http: r, route: "/p", params: map[string]string{"id": "7"}, vars: map[string]any{
 		"user": map[string]any{"name": "n", "id": 7, "nil": nil}, "list": []any{1, "2"}, "f": func() {},
 	}}

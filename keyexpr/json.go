@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deep a document may nest, and with it the work of looking
-// into it: every level is scanned once per level above it.
+// maxDepth bounds how deep a document may nest, and with it the work of following
+// a path into it: every level is scanned once per step that leads there.
 const maxDepth = 64
 
 // document is the body, known to be one JSON document in UTF-8; nil if there is
@@ -27,6 +27,9 @@ func (m *machine) document() ([]byte, *fault) {
 			return nil, &fault{problem: Malformed, sentence: "The request body is nested too deeply."}
 		case !json.Valid(data):
 			return nil, &fault{problem: Malformed, sentence: "The request body is not one valid JSON document."}
+		}
+		if failed := checkJSON(m.src.Request(), data); failed != nil {
+			return nil, failed
 		}
 		return bytes.TrimLeft(data, jsonSpace), nil
 	})
@@ -65,7 +68,8 @@ func lookUp(document []byte, path []step) (any, *fault) {
 			return nil, failed
 		}
 	}
-	return decode(value)
+	decoded, _, failed := decode(value)
+	return decoded, failed
 }
 
 func isNull(value []byte) bool { return value[0] == 'n' }
@@ -120,15 +124,24 @@ func compareName(quoted []byte, name string) (exact, near bool) {
 	return exact, exact || strings.EqualFold(string(text), name)
 }
 
-// decode makes a value of Go of a valid JSON value.
-func decode(value []byte) (any, *fault) {
+// decode makes a value of Go of the valid JSON value at the beginning of data, and
+// returns what is behind it: a value within others is scanned once.
+func decode(data []byte) (value any, rest []byte, failed *fault) {
+	switch data[0] {
+	case '{':
+		return decodeObject(data)
+	case '[':
+		return decodeArray(data)
+	}
+	scalar := scanValue(data)
+	value, failed = decodeScalar(scalar)
+	return value, data[len(scalar):], failed
+}
+
+func decodeScalar(value []byte) (any, *fault) {
 	switch value[0] {
 	case '"':
 		return decodeString(value)
-	case '{':
-		return decodeObject(value)
-	case '[':
-		return decodeArray(value)
 	case 't':
 		return true, nil
 	case 'f':
@@ -149,35 +162,38 @@ func decodeString(quoted []byte) (any, *fault) {
 	return text, nil
 }
 
-func decodeArray(array []byte) (any, *fault) {
+func decodeArray(array []byte) (_ any, rest []byte, failed *fault) {
 	list := []any{}
-	for value := range elements(array) {
-		item, failed := decode(value)
-		if failed != nil {
-			return nil, failed
+	rest = skip(array[1:], jsonSpace)
+	for rest[0] != ']' {
+		var item any
+		if item, rest, failed = decode(rest); failed != nil {
+			return nil, nil, failed
 		}
 		list = append(list, item)
+		rest = skip(rest, jsonSpace+",")
 	}
-	return list, nil
+	return list, rest[1:], nil
 }
 
-func decodeObject(object []byte) (any, *fault) {
+func decodeObject(object []byte) (_ any, rest []byte, failed *fault) {
 	values := map[string]any{}
 	folded := map[string]bool{}
-	for quoted, value := range members(object) {
+	rest = skip(object[1:], jsonSpace)
+	for rest[0] != '}' {
+		quoted := scanString(rest)
 		name := unquote(quoted)
-		if fold := foldCase(name); folded[fold] {
-			return nil, &fault{problem: Ambiguous}
-		} else {
-			folded[fold] = true
+		fold := foldCase(name)
+		if folded[fold] {
+			return nil, nil, &fault{problem: Ambiguous}
 		}
-		item, failed := decode(value)
-		if failed != nil {
-			return nil, failed
+		folded[fold] = true
+		if values[name], rest, failed = decode(skip(rest[len(quoted):], jsonSpace+":")); failed != nil {
+			return nil, nil, failed
 		}
-		values[name] = item
+		rest = skip(rest, jsonSpace+",")
 	}
-	return values, nil
+	return values, rest[1:], nil
 }
 
 // foldCase is equal for two texts exactly if strings.EqualFold holds of them.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -126,6 +127,82 @@ func TestNamesFoldAsEncodingJSONFoldsThem(t *testing.T) {
 	wantFault(t, "body.a.b", postJSON(`{"A":{"b":1},"a":{"b":2}}`), keyexpr.Ambiguous, "body.a.b",
 		`The member "a.b" of the request body is given more than once, or in another case.`)
 	wantKey(t, "body.sms", postJSON(`{"sms":"1","s":"2","smsx":"3"}`), "1")
+}
+
+// A handler that takes what is declared reads a form where we read JSON.
+func TestABodyIsJSONIfItIsDeclaredSoOrCouldBeNothingElse(t *testing.T) {
+	t.Parallel()
+	const (
+		plain = `{"a":"x"}`
+		ok    = ""
+		form  = "The request can also be read as a form: send JSON as application/json, and not with GET."
+		other = "The request body is not declared as JSON."
+	)
+	for _, row := range []struct{ line, contentType, body, detail string }{
+		{"POST /?q=1", "application/json", `{"a":"x","b":"&=;"}`, ok},
+		{"POST /?q=1", "application/json;charset=utf-16", plain, ok}, // it says nothing: RFC 8259, section 11
+		{"POST /?q=1", "application/json ; charset=utf-8", plain, ok},
+		{"DELETE /?q=1", "application/json", plain, ok},
+		{"POST /", "", plain, ok},
+		{"POST /", "application/x-www-form-urlencoded", plain, ok},
+		{"POST /", "text/plain;charset=UTF-8", plain, ok},
+		{"POST /", "application/octet-stream", plain, ok},
+		{"POST /", "Application/JSON", plain, ok},
+		{"POST /", "application/vnd.api+json; x", plain, ok},
+		{"GET /", "application/json", plain, ok},
+		{"POST /?q=1", "", plain, form},
+		{"POST /?q", "text/plain", plain, form},
+		{"POST /?q=1", "Application/JSON", plain, form},
+		{"POST /?q=1", "application/json\t", plain, form},
+		{"POST /?q=1", "application/json; =", plain, form},
+		{"POST /?q=1", "application/json; x", plain, form},
+		{"POST /?q=1", "application/vnd.api+json", plain, form},
+		{"GET /?q=1", "application/json", plain, form},
+		{"POST /", "application/x-www-form-urlencoded", `{"a":"x","b":"&c"}`, form},
+		{"PUT /", "Application/X-WWW-Form-Urlencoded; x", `{"a":"x","b":"="}`, form},
+		{"POST /", "multipart/form-data; boundary=x", plain, other},
+		{"POST /", "application/x-yaml", plain, other},
+		{"POST /", "application/xml", plain, other},
+		{"POST /", "application/jsonp", plain, other},
+		{"POST /", ";", plain, other},
+	} {
+		t.Run(row.line+" "+row.contentType+" "+row.body, func(t *testing.T) {
+			r := post(row.contentType, row.body)
+			if row.contentType == "" {
+				r.http.Header.Del("Content-Type")
+			}
+			var target string
+			r.http.Method, target, _ = strings.Cut(row.line, " ")
+			r.http.URL, _ = url.Parse(target)
+			switch row.detail {
+			case ok:
+				wantKey(t, "body.a", r, "x")
+			case form:
+				wantFault(t, "body.a", r, keyexpr.Ambiguous, "body.a", form)
+			default:
+				wantFault(t, "body.a", r, keyexpr.Malformed, "body.a", row.detail)
+			}
+		})
+	}
+}
+
+func TestABodyThatIsNotWhatItDecodesToIsNotRead(t *testing.T) {
+	t.Parallel()
+	const detail = "The request body has a content coding, such as gzip, and is not decoded."
+	for coding, refused := range map[string]bool{"": false, "identity": false, "Identity": false, "gzip": true, "identity, deflate": true, "br": true} {
+		for expression, r := range map[string]*request{"body.a": postJSON(`{"a":"1"}`), "form.a": postForm("a=1")} {
+			r.http.Header["Content-Encoding"] = []string{"identity", coding}
+			if !refused {
+				wantKey(t, expression, r, "1")
+				continue
+			}
+			body := r.http.Body
+			wantFault(t, expression, r, keyexpr.Malformed, expression, detail)
+			if r.http.Body != body {
+				t.Errorf("%s: the body was read", coding)
+			}
+		}
+	}
 }
 
 func TestAListOfTheBodyIsABoundedKey(t *testing.T) {

@@ -33,10 +33,10 @@ func TestEveryNameReadsWhatItSays(t *testing.T) {
 	t.Parallel()
 	address := "a@b.c"
 	full := postJSON(`{"a":{"b":[{"c":"deep"},7]},"email":"Bob@example.com"}`)
-	full.http.URL.Path, full.http.URL.RawQuery = "/users/7", "page=2&page=3&user-id=9"
+	full.http.URL.Path, full.http.URL.RawQuery = "/users/7", "page=2&page=2&user-id=9"
 	full.http.Header.Set("X-Api-Key", "k1")
 	full.http.Header.Add("X-Api-Key", "k2")
-	full.http.AddCookie(&http.Cookie{Name: "sid", Value: "s1"})
+	full.http.Header.Set("Cookie", `sid=s1; sid=s2; quoted="s3"; escaped=s%34%2b+; broken=%s5`)
 	full.route = "/users/:id"
 	full.params = map[string]string{"id": "7"}
 	full.vars = map[string]any{
@@ -56,6 +56,9 @@ func TestEveryNameReadsWhatItSays(t *testing.T) {
 		`header("x-api-key")`:         "k1",
 		`header("Host")`:              "example.com",
 		`cookie("sid")`:               "s1",
+		`cookie("quoted")`:            "s3",
+		`cookie("escaped")`:           "s4+ ",
+		`cookie("broken")`:            "%s5",
 		`ip`:                          "192.0.2.1",
 		`route`:                       "/users/:id",
 		`request.method`:              "POST",

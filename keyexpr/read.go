@@ -3,7 +3,9 @@ package keyexpr
 import (
 	"net/http"
 	"net/textproto"
+	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -98,23 +100,30 @@ func requestMember(name string, get func(*http.Request) string) read {
 // (RFC 9110, section 7.2), the expression need not know.
 func header(name string) read {
 	name = textproto.CanonicalMIMEHeaderKey(name)
-	value := func(m *machine) (any, *fault) {
-		if values := m.src.Request().Header[name]; len(values) > 0 {
-			return values[0], nil
-		}
-		return nil, nil
-	}
+	value := func(m *machine) (any, *fault) { return first(m.src.Request().Header[name]), nil }
 	if name == "Host" {
 		value = func(m *machine) (any, *fault) { return m.src.Request().Host, nil }
 	}
 	return read{part: call("header", name), owner: "request", noun: "header " + strconv.Quote(name), static: textType(), value: value}
 }
 
+func first(values []string) any {
+	if len(values) == 0 {
+		return nil
+	}
+	return values[0]
+}
+
+// cookie decodes percent-escapes, as Gin's Cookie does for its handlers: a byte
+// and its escape would else be two keys of one value.
 func cookie(name string) read {
 	return read{part: call("cookie", name), owner: "request", noun: "cookie " + strconv.Quote(name), static: textType(), value: func(m *machine) (any, *fault) {
 		c, err := m.src.Request().Cookie(name)
 		if err != nil {
 			return nil, nil
+		}
+		if value, err := url.QueryUnescape(c.Value); err == nil {
+			return value, nil
 		}
 		return c.Value, nil
 	}}
@@ -124,7 +133,7 @@ func call(function, argument string) string { return function + "(" + strconv.Qu
 
 func queryParameter(name step) read {
 	return read{part: "query" + name.String(), owner: "request", noun: "query parameter " + strconv.Quote(name.name), static: textType(), value: func(m *machine) (any, *fault) {
-		return first(m.queryValues(), name.name), nil
+		return sole(m.queryValues()[name.name])
 	}}
 }
 
@@ -140,18 +149,23 @@ func pathParameter(name step) read {
 func formField(name step) read {
 	return read{part: "form" + name.String(), owner: "request", noun: "form field " + strconv.Quote(name.name), static: textType(), value: func(m *machine) (any, *fault) {
 		fields, fault := m.formFields()
-		if fault != nil {
+		if fault != nil || len(fields[name.name]) == 0 {
 			return nil, fault
 		}
-		return first(fields, name.name), nil
+		// r.FormValue prefers the query to the fields of a multipart form.
+		return sole(slices.Concat(fields[name.name], m.queryValues()[name.name]))
 	}}
 }
 
-func first(values map[string][]string, name string) any {
-	if all := values[name]; len(all) > 0 {
-		return all[0]
+// sole is the value that all of values are. Where they differ, net/http takes the
+// first, other readers the last, or all of them.
+func sole(values []string) (any, *fault) {
+	for _, value := range values {
+		if value != values[0] {
+			return nil, &fault{problem: Ambiguous, complaint: "is given more than once, with different values"}
+		}
 	}
-	return nil
+	return first(values), nil
 }
 
 func bodyMember(path []step) read {

@@ -86,7 +86,7 @@ func responseHeader(name string) read {
 		if failed != nil {
 			return nil, failed
 		}
-		return first(src.ResponseHeader(), name), nil
+		return first(src.ResponseHeader()[name]), nil
 	}}
 }
 

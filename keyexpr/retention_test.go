@@ -113,6 +113,7 @@ func lend(evaluate func(Source)) (weak.Pointer[account], weak.Pointer[http.Reque
 	user.Any = user
 	body := &text{strings.NewReader(`{"a":"x","list":["y"]}`)}
 	r := httptest.NewRequest("POST", "/?a=1", nil)
+	r.Header.Set("Content-Type", "application/json")
 	r.Body, r.ContentLength = body, -1
 	evaluate(&bare{http: r, vars: map[string]any{"user": user}})
 	return weak.Make(user), weak.Make(r), weak.Make(body)

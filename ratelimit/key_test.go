@@ -105,6 +105,38 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
+// However a client moves text from one part to the next, writes what an escape or a hash looks like, or makes a part so
+// long that it is hashed, two different calls never give the same key.
+func FuzzKeyInjective(f *testing.F) {
+	f.Add("rule", "a", "b", "c", uint16(0))
+	f.Add("r:a", ":", "%3A", "", uint16(1))
+	f.Add("POST /a", "#0ec9eb33e7451", "\x00", "\xff", uint16(126))
+	f.Add("", "", "", "", uint16(129))
+	f.Fuzz(func(t *testing.T, rule, a, b, c string, more uint16) {
+		long := strings.Repeat("x", int(more))
+		calls := [][]string{ // the rule, and the parts
+			{rule}, {rule, ""}, {rule, a}, {rule, a, b}, {rule, a, b, c}, {rule, a + b, c}, {rule, a, b + c}, {rule, a + b + c}, {rule + a, b, c},
+			{rule + ":" + a, b}, {rule, a + ":" + b}, {rule, a, b, ""}, {rule, "", a, b}, {rule, b, a}, {"", rule, a}, {rule, url.PathEscape(a), b},
+			{rule, a + long, b}, {rule, a, long + b}, {rule + long, a, b}, {rule, a + long + b}, {rule, a, long, b}, {rule + long + ":" + a, b},
+		}
+		for _, call := range calls { // and what Key has made of them
+			key := ratelimit.Key(call[0], call[1:]...)
+			head, parts, _ := strings.Cut(key, ":")
+			calls = append(calls, []string{key}, []string{head, parts}, append([]string{head}, strings.Split(parts, ":")...))
+		}
+		seen := map[string][]string{}
+		for _, call := range calls {
+			key := ratelimit.Key(call[0], call[1:]...)
+			if other, taken := seen[key]; taken && !slices.Equal(other, call) {
+				t.Fatalf("%q and %q share %s", call, other, key)
+			}
+			if seen[key] = call; len(key) > 257 {
+				t.Fatalf("%.80q is a key of %d bytes", call, len(key))
+			}
+		}
+	})
+}
+
 func wantDecoded(t *testing.T, encoded, want string) {
 	t.Helper()
 	if got, err := url.PathUnescape(encoded); err != nil || got != want {

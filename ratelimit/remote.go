@@ -16,6 +16,7 @@ type remote struct {
 	store     Store
 	divided   Divided   // store, if it is one
 	forgetful Forgetful // store, if it is one
+	prompt    bool      // its Take bounds itself
 	local     *MemoryStore
 	breakers  breakers
 	config    Config
@@ -35,6 +36,9 @@ func newRemote(config Config) *remote {
 	}
 	r.divided, _ = r.store.(Divided)
 	r.forgetful, _ = r.store.(Forgetful)
+	if p, ok := r.store.(Prompt); ok {
+		r.prompt = p.Prompt()
+	}
 	r.debts.quit = make(chan struct{})
 	r.breakers = breakers{server: r.server, closed: r.settleUp, byServer: make(map[string]*breaker)}
 	return r
@@ -91,20 +95,25 @@ func newQuestion(claims []Claim) *question {
 
 // ask asks the store, and reminds it of what it has lost if its answer shows that.
 func (r *remote) ask(ctx context.Context, id uuid.UUID, claims []Claim) (*question, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.Timeout)
+	defer cancel()
 	q := newQuestion(claims)
-	err := r.bounded(ctx, func(ctx context.Context) error {
-		if err := r.put(ctx, id, q); err != nil {
-			return err
-		}
-		if r.forgetful == nil || !r.local.contradicts(q.claims, q.decisions, q.sent) {
-			return nil
-		}
+	put := func(ctx context.Context) error { return r.put(ctx, id, q) }
+	var err error
+	if r.prompt {
+		err = r.noted(r.inTime(ctx, put(ctx)))
+	} else {
+		err = r.noted(r.await(ctx, put))
+	}
+	if err != nil || r.forgetful == nil || !r.local.contradicts(q.claims, q.decisions, q.sent) {
+		return q, err
+	}
+	return q, r.noted(r.await(ctx, func(ctx context.Context) error {
 		if err := r.remind(ctx, q); err != nil {
 			return err
 		}
-		return r.put(ctx, id, q)
-	})
-	return q, err
+		return put(ctx)
+	}))
 }
 
 // put asks once.
@@ -254,9 +263,13 @@ func (r *remote) change(ctx context.Context, key string, here func() error, ther
 	return errors.Join(err, here())
 }
 
-// bounded is within, and keeps the books of outages.
+// bounded runs call, which may wait, for at most the Timeout, and keeps the books of outages.
 func (r *remote) bounded(ctx context.Context, call func(context.Context) error) error {
-	err := r.within(ctx, call)
+	return r.noted(r.within(ctx, call))
+}
+
+// noted keeps the books of outages.
+func (r *remote) noted(err error) error {
 	if errors.Is(err, ErrNoLog) {
 		r.wrong.note(err)
 	} else {
@@ -265,11 +278,16 @@ func (r *remote) bounded(ctx context.Context, call func(context.Context) error) 
 	return err
 }
 
-// within runs call, which may wait, for at most the Timeout. A call that overruns is left to itself: its context is
-// done, and a client that ignores that ends by its own limits.
+// within runs call for at most the Timeout.
 func (r *remote) within(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.Timeout)
 	defer cancel()
+	return r.await(ctx, call)
+}
+
+// await runs call until ctx is done. A call that overruns is left to itself: a client that ignores its context ends by
+// its own limits.
+func (r *remote) await(ctx context.Context, call func(context.Context) error) error {
 	answer := make(chan error, 1)
 	go func() {
 		defer func() {
@@ -281,14 +299,19 @@ func (r *remote) within(ctx context.Context, call func(context.Context) error) e
 	}()
 	select {
 	case err := <-answer:
-		// A process that was suspended may find the answer before it finds that time is up.
-		if deadline, _ := ctx.Deadline(); err == nil && !time.Now().Before(deadline) {
-			return r.late(context.DeadlineExceeded)
-		}
-		return err
+		return r.inTime(ctx, err)
 	case <-ctx.Done():
 		return r.late(ctx.Err())
 	}
+}
+
+// inTime is err, or if there is none whether the answer came in time: a process that was suspended may find it before it
+// finds that time is up.
+func (r *remote) inTime(ctx context.Context, err error) error {
+	if deadline, _ := ctx.Deadline(); err == nil && !time.Now().Before(deadline) {
+		return r.late(context.DeadlineExceeded)
+	}
+	return err
 }
 
 func (r *remote) late(err error) error {

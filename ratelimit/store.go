@@ -86,6 +86,15 @@ type Divided interface {
 	Together() bool
 }
 
+// Prompt is a Store that may bound its Take by itself.
+type Prompt interface {
+	Store
+
+	// Prompt reports whether Take returns as soon as its context is done, whatever happens, and never panics. The Limiter
+	// then spares a goroutine for each decision.
+	Prompt() bool
+}
+
 // Forgetful is a Store that may lose what it held, by a restart, a failover or an eviction, and can be reminded of it.
 type Forgetful interface {
 	Store

@@ -23,12 +23,14 @@ type Cluster struct {
 
 // StartCluster starts that many masters, shares the slots out among them in
 // order, and returns when every node says that the cluster is ok. That takes
-// some two seconds: a new node does not serve before.
-func StartCluster(t testing.TB, masters int) *Cluster {
+// some two seconds: a new node does not serve before. The args are appended to
+// every command line.
+func StartCluster(t testing.TB, masters int, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
+	args = append([]string{"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"}, args...)
 	for range masters {
-		c.Nodes = append(c.Nodes, Start(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"))
+		c.Nodes = append(c.Nodes, Start(t, args...))
 	}
 	for i, node := range c.Nodes {
 		if err := c.join(node, i*slots/masters, (i+1)*slots/masters-1); err != nil {
@@ -42,13 +44,37 @@ func StartCluster(t testing.TB, masters int) *Cluster {
 // Client returns a new client of the cluster, closed when the test ends. Like
 // that of a Server it sends each command once; it still follows redirections.
 func (c *Cluster) Client() *redis.ClusterClient {
+	client := redis.NewClusterClient(c.Options())
+	c.t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// Options returns those of a Client, for a test that needs another one.
+func (c *Cluster) Options() *redis.ClusterOptions {
 	var addrs []string
 	for _, node := range c.Nodes {
 		addrs = append(addrs, node.Addr())
 	}
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, MaxRetries: -1, DialerRetries: 1})
-	c.t.Cleanup(func() { client.Close() })
-	return client
+	return &redis.ClusterOptions{Addrs: addrs, MaxRetries: -1, DialerRetries: 1}
+}
+
+// MakeDown takes a slot away from its node. A cluster that does not serve every slot serves none: every node answers
+// everything with CLUSTERDOWN.
+func (c *Cluster) MakeDown() (heal func()) {
+	c.t.Helper()
+	owner := c.Nodes[0].admin() // of slot 0: first, for the others believe what it says of itself
+	owner.do("CLUSTER", "DELSLOTS", 0)
+	for _, node := range c.Nodes {
+		a := node.admin()
+		node.await("cluster_state:fail", func() bool {
+			a.try("CLUSTER", "DELSLOTS", 0) // again, if what the owner said before arrives only now
+			return strings.Contains(a.do("CLUSTER", "INFO"), "cluster_state:fail")
+		})
+	}
+	return owner.cure(func() {
+		owner.do("CLUSTER", "ADDSLOTS", 0)
+		c.awaitOK()
+	})
 }
 
 // join gives the node its slots and introduces it to the first one.

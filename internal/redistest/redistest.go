@@ -12,11 +12,15 @@
 //		…
 //	}
 //
+// Beside a single server there are others: StartTLS, StartReplica, StartSentinel, StartCluster. What can befall a server
+// is a method: Kill, Freeze, MakeReadOnly, and the rest of Faults.
+//
 // It needs a Unix: servers are frozen and thawed with signals.
 package redistest
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -33,20 +37,30 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// ServerVariable is the environment variable that names the program to start, a path or a name in PATH. If it is not
+// set, that is redis-server or else valkey-server.
+const ServerVariable = "SASH_REDIS_SERVER"
+
 const (
-	patience = 10 * time.Second // for a server to answer, or to end when told to
+	patience = 30 * time.Second // for a server to answer, or to do what it does in its own time
+	grace    = 10 * time.Second // for it to end when told to
 	pause    = 5 * time.Millisecond
+
+	snapshot = "dump.rdb"
 )
 
 // Server is one Redis server, owned by one test. Its methods are to be called
 // from the goroutine that runs the test, for they end it when they fail.
 type Server struct {
-	t      testing.TB
-	binary string
-	dir    string
-	args   []string
-	port   int
-	proc   *process // nil while stopped
+	t        testing.TB
+	binary   string
+	dir      string
+	conf     string // its configuration file, or ""
+	args     []string
+	tls      *tls.Config // nil where plain TCP is spoken
+	password string      // of the default user
+	port     int
+	proc     *process // nil while stopped
 }
 
 // process is one run of the server: Restart makes a second.
@@ -55,12 +69,21 @@ type process struct {
 	ended chan struct{} // closed once the process is gone and reaped
 }
 
-// Start runs a redis-server, or else a valkey-server, found in PATH, and
-// returns when it answers. The args are appended to the command line:
+// Start runs a server, and returns when it answers. The args are appended to the command line:
 // Start(t, "--maxmemory", "2mb"). The test fails if the server dies unasked.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, binary: binary(t), dir: t.TempDir(), args: args}
+	return newServer(t, args...).start()
+}
+
+func newServer(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return &Server{t: t, binary: binary(t), dir: t.TempDir(), args: args}
+}
+
+func (s *Server) start() *Server {
+	t := s.t
+	t.Helper()
 	// A port that was free a moment ago may be taken by the time the server
 	// binds it, by a test of another package. Then ours has ended, or another
 	// one answers; both mean: try elsewhere.
@@ -83,8 +106,19 @@ func (s *Server) Addr() string {
 
 // Client returns a new client of the server, closed when the test ends. It
 // sends each command once and dials once, so that a test sees every fault.
-func (s *Server) Client() *redis.Client {
-	c := s.client()
+func (s *Server) Client() *redis.Client { return s.clientOf(s.Options()) }
+
+// Options returns those of a Client, for a test that needs another one.
+func (s *Server) Options() *redis.Options {
+	return &redis.Options{
+		Addr: s.Addr(), Password: s.password, TLSConfig: s.tls.Clone(),
+		MaxRetries: -1, DialerRetries: 1,
+	}
+}
+
+// clientOf returns a client that is closed when the test ends.
+func (s *Server) clientOf(o *redis.Options) *redis.Client {
+	c := redis.NewClient(o)
 	s.t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -92,21 +126,34 @@ func (s *Server) Client() *redis.Client {
 // Stop ends the server and waits until its port is closed. Its data is gone.
 func (s *Server) Stop() {
 	s.t.Helper()
+	s.end((*process).stop)
+}
+
+// Kill ends the server as a crash does: at once, in the middle of whatever it does. Its data is gone, its connections
+// are closed, and its port refuses until a Restart.
+func (s *Server) Kill() {
+	s.t.Helper()
+	s.end((*process).kill)
+}
+
+func (s *Server) end(how func(*process)) {
+	s.t.Helper()
 	if s.proc == nil {
 		return
 	}
 	if s.proc.hasEnded() {
 		s.t.Errorf("redistest: the server at %s died unasked: %v\n%s", s.Addr(), s.proc.cmd.ProcessState, s.log())
 	}
-	s.proc.stop()
+	how(s.proc)
 	s.proc = nil
 }
 
 // Restart stops the server, unless it is stopped, and starts it on the same
-// port, empty.
+// port, empty and in good health.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Stop()
+	s.forget()
 	if err := s.launch(); err != nil {
 		s.t.Fatalf("redistest: cannot restart at %s: %v\n%s", s.Addr(), err, s.log())
 	}
@@ -140,6 +187,9 @@ func (s *Server) cleanup() {
 	s.Stop()
 }
 
+// forget removes the copy of the data that replication, or a fault, has left.
+func (s *Server) forget() { os.Remove(filepath.Join(s.dir, snapshot)) }
+
 // launch starts the server on s.port and returns once that very process
 // answers there. If it returns an error, no process is left.
 func (s *Server) launch() error {
@@ -149,11 +199,7 @@ func (s *Server) launch() error {
 	}
 	defer out.Close() // the child has its own descriptor
 
-	args := []string{
-		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
-		"--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", "",
-	}
-	cmd := exec.Command(s.binary, append(args, s.args...)...)
+	cmd := exec.Command(s.binary, s.commandLine()...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = dieWithParent()
 	if err := cmd.Start(); err != nil {
@@ -168,6 +214,22 @@ func (s *Server) launch() error {
 	}
 	s.proc = p
 	return nil
+}
+
+// commandLine names the configuration file first, and last what a test asks for: of two that differ the last one wins.
+func (s *Server) commandLine() []string {
+	var line []string
+	if s.conf != "" {
+		line = append(line, s.conf)
+	}
+	if port := strconv.Itoa(s.port); s.tls == nil {
+		line = append(line, "--port", port)
+	} else {
+		line = append(line, "--port", "0", "--tls-port", port)
+	}
+	line = append(line, "--bind", "127.0.0.1", "--dir", s.dir, "--dbfilename", snapshot,
+		"--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", "")
+	return append(line, s.args...)
 }
 
 // awaitAnswer polls the port until a server answers there, and returns an
@@ -205,9 +267,7 @@ func (s *Server) accepts() bool {
 	return true
 }
 
-func (s *Server) client() *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DialerRetries: 1})
-}
+func (s *Server) client() *redis.Client { return redis.NewClient(s.Options()) }
 
 func (s *Server) logFile() string { return filepath.Join(s.dir, "server.log") }
 
@@ -223,7 +283,7 @@ func (s *Server) log() string {
 func processID(client *redis.Client) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := client.Ping(ctx).Err(); err != nil {
+	if err := client.Ping(ctx).Err(); err != nil && !redis.IsLoadingError(err) { // as it does after MakeLoading
 		return 0, err
 	}
 	info, err := client.Info(ctx, "server").Result()
@@ -254,15 +314,26 @@ func (p *process) stop() {
 	p.cmd.Process.Signal(syscall.SIGCONT)
 	select {
 	case <-p.ended:
-	case <-time.After(patience): // inside an endless script, for example
-		p.cmd.Process.Kill()
-		<-p.ended
+	case <-time.After(grace): // inside an endless script, for example
+		p.kill()
 	}
+}
+
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	<-p.ended
 }
 
 // binary finds the server to start.
 func binary(t testing.TB) string {
 	t.Helper()
+	if name := os.Getenv(ServerVariable); name != "" {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatalf("redistest: %s: %v", ServerVariable, err)
+		}
+		return path
+	}
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path

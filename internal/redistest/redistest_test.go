@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -55,6 +56,34 @@ func TestRestartKeepsTheAddressAndForgetsTheData(t *testing.T) {
 	awaitPing(t, client)
 	if n := client.DBSize(t.Context()).Val(); n != 0 {
 		t.Errorf("it came back with %d keys", n)
+	}
+}
+
+func TestAKilledServerIsGoneAtOnceAndComesBackEmpty(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"running", "frozen"} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			s := Start(t)
+			client, pid := s.Client(), s.proc.cmd.Process.Pid
+			mustSet(t, client)
+			if state == "frozen" {
+				s.Freeze()
+			}
+			s.Kill()
+			if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+				t.Errorf("it is still there: %v", err)
+			}
+			if err := client.Ping(t.Context()).Err(); err == nil {
+				t.Error("a killed server answers")
+			}
+			s.Kill() // a second time changes nothing
+			s.Restart()
+			awaitPing(t, client)
+			if n := client.DBSize(t.Context()).Val(); n != 0 {
+				t.Errorf("it came back with %d keys", n)
+			}
+		})
 	}
 }
 
@@ -111,9 +140,27 @@ func TestAServerOnATakenPortIsNotMistakenForOurs(t *testing.T) {
 	awaitPing(t, theirs.Client())
 }
 
+func TestTheEnvironmentNamesTheServerToStart(t *testing.T) {
+	usual := binary(t)
+	named := filepath.Join(t.TempDir(), "named")
+	if err := os.WriteFile(named, []byte("#!/bin/sh\ntouch \"$0.ran\"; exec "+usual+` "$@"`), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(ServerVariable, named)
+	mustSet(t, Start(t).Client())
+	if _, err := os.Stat(named + ".ran"); err != nil {
+		t.Errorf("another one was started: %v", err)
+	}
+	t.Setenv(ServerVariable, named+".missing")
+	if says := failureOf(func(tb testing.TB) { Start(tb) }); !strings.Contains(says, ServerVariable) {
+		t.Errorf("of one that is missing it says %q", says)
+	}
+}
+
 func TestFaultsFailTheTest(t *testing.T) {
 	t.Run("a missing server says what to do", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
+		t.Setenv(ServerVariable, "")
 		says := failureOf(func(tb testing.TB) { Start(tb) })
 		if !strings.Contains(says, "make test") {
 			t.Errorf("it says %q", says)

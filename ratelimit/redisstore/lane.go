@@ -26,9 +26,9 @@ const (
 
 var errCrowded = errors.New("redisstore: too many requests wait for the server")
 
-// lane is the way to one server. A question that comes while few calls are under way is sent at once, by whoever asks;
-// those that come while many are wait for one of these to return, and travel together. So a call is as full as the
-// load makes it, and a question that is alone costs what a plain call costs.
+// lane is the way to one server. A question that comes while few calls are under way is sent at once; those that come
+// while many are wait for one of these to return, and travel together. So a call is as full as the load makes it, and
+// a question that is alone waits for nobody.
 type lane struct {
 	ask func(ctx context.Context, questions []*question) // gives each its answers, or an error
 
@@ -38,16 +38,11 @@ type lane struct {
 	flying  sync.WaitGroup
 }
 
-// take has a question answered. One that waits returns as soon as ctx is done; it may then have been sent or not.
+// take has a question answered. It returns as soon as ctx is done; the question may then have been sent or not.
 func (l *lane) take(ctx context.Context, q *question) error {
-	q.ctx = ctx
-	f, err := l.enter(q)
-	switch {
-	case err != nil:
+	q.ctx, q.done = ctx, make(chan struct{})
+	if err := l.enter(q); err != nil {
 		return err
-	case f.aboard != nil:
-		l.fly(ctx, f)
-		return nil
 	}
 	select {
 	case <-q.done:
@@ -56,6 +51,26 @@ func (l *lane) take(ctx context.Context, q *question) error {
 		l.leave(q)
 		return ctx.Err()
 	}
+}
+
+// enter has a question wait, and begins a flight if one is free.
+func (l *lane) enter(q *question) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) >= maxWaiting {
+		return errCrowded
+	}
+	l.waiting = append(l.waiting, q)
+	if place := l.free(); place >= 0 {
+		l.begin(q.ctx, place)
+	}
+	return nil
+}
+
+// begin sends what waits.
+func (l *lane) begin(ctx context.Context, place int) {
+	f := l.board(place)
+	l.flying.Go(func() { l.fly(context.WithoutCancel(ctx), f) })
 }
 
 // flight is one call.
@@ -102,14 +117,10 @@ func (l *lane) leave(q *question) {
 	l.waiting = slices.DeleteFunc(l.waiting, func(other *question) bool { return other == q })
 }
 
-// board fills a flight with what waits. Nobody is aboard if nothing does.
+// board fills a flight with what waits.
 func (l *lane) board(place int) flight {
-	f := flight{place: place}
 	n := min(len(l.waiting), maxAboard)
-	if n == 0 {
-		return f
-	}
-	f.aboard = slices.Clone(l.waiting[:n])
+	f := flight{place: place, aboard: slices.Clone(l.waiting[:n])}
 	l.waiting = slices.Delete(l.waiting, 0, n)
 	for _, q := range f.aboard {
 		if d := q.deadline(); d.After(f.end) {
@@ -122,39 +133,31 @@ func (l *lane) board(place int) flight {
 
 // fly asks, and if more has come to wait meanwhile, sees to it that it is asked as well.
 func (l *lane) fly(ctx context.Context, f flight) {
-	defer l.flying.Done()
 	l.land(ctx, f)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ends[f.place] != f.end {
-		return // it was given up, and another has its place
-	}
-	l.ends[f.place] = time.Time{}
-	if next := l.board(f.place); next.aboard != nil {
-		l.flying.Add(1)
-		go l.fly(context.WithoutCancel(ctx), next)
+	switch {
+	case l.ends[f.place] != f.end: // it was given up, and another has its place
+	case len(l.waiting) > 0:
+		l.begin(ctx, f.place)
+	default:
+		l.ends[f.place] = time.Time{}
 	}
 }
 
-// land asks, and tells those who wait. It is given as long as the latest of them waits; a question that is alone has its
-// own context.
+// land asks, and tells those who wait. The call may last as long as the latest of them waits.
 func (l *lane) land(ctx context.Context, f flight) {
+	ctx, cancel := context.WithDeadline(ctx, f.end)
+	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
 			fail(f.aboard, fmt.Errorf("redisstore: the client panicked: %v", p))
 		}
 		for _, q := range f.aboard {
-			if q.done != nil {
-				close(q.done)
-			}
+			close(q.done)
 		}
 	}()
-	if len(f.aboard) > 1 || f.aboard[0].done != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(context.WithoutCancel(ctx), f.end)
-		defer cancel()
-	}
 	l.ask(ctx, f.aboard)
 }
 

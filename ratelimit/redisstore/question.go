@@ -20,7 +20,7 @@ type question struct {
 	claims  []ratelimit.Claim
 	answers []ratelimit.Decision
 	err     error
-	done    chan struct{}   // closed with the answers, or the error; nil if nobody waits there
+	done    chan struct{}   // closed with the answers, or the error
 	ctx     context.Context // of whoever asks
 }
 

@@ -71,6 +71,7 @@ type Store struct {
 var (
 	_ ratelimit.Divided   = (*Store)(nil)
 	_ ratelimit.Forgetful = (*Store)(nil)
+	_ ratelimit.Prompt    = (*Store)(nil)
 )
 
 // New returns a store on any redis.UniversalClient, or any other that can Process commands: standalone,
@@ -170,6 +171,9 @@ func (s *Store) question(id uuid.UUID, claims []ratelimit.Claim) *question {
 	}
 	return q
 }
+
+// Prompt implements ratelimit.Prompt: a decision that waits for others does not wait for the client.
+func (s *Store) Prompt() bool { return !s.alone }
 
 // ask has questions answered by one call of the script, or where their keys may lie in different slots of a Cluster by
 // one pipeline.
