@@ -154,7 +154,7 @@ var refused = regexp.MustCompile("NOPERM|The user executing the script can't run
 
 // everything has a store do whatever it can, on a key of its own.
 func everything(ctx context.Context, store *redisstore.Store) error {
-	claim := ratelimit.Claim{Key: uuid.NewString(), Limits: []ratelimit.Limit{threePerMinute, fivePerHour}, Cost: 2}
+	claim := ratelimit.Claim{Key: uuid.NewString(), Limits: []ratelimit.Limit{threePerMinute, {MaxRequests: 100, Window: time.Hour}}}
 	take := func(id uuid.UUID, cost int, want ratelimit.Reason) error {
 		claim.Cost = cost
 		decisions := make([]ratelimit.Decision, 1)
@@ -169,7 +169,10 @@ func everything(ctx context.Context, store *redisstore.Store) error {
 	id := uuid.New()
 	for _, step := range []func() error{
 		func() error { return take(id, 2, ratelimit.Counted) },
-		func() error { return take(id, 2, ratelimit.Counted) }, // it is known already
+		func() error { // it is known already
+			claim.Cost = 2
+			return store.Resend(ctx, id, []ratelimit.Claim{claim}, make([]ratelimit.Decision, 1))
+		},
 		func() error { return take(uuid.New(), 0, ratelimit.Looked) },
 		func() error { return take(uuid.New(), 2, ratelimit.Exhausted) },
 		func() error { return take(uuid.New(), 4, ratelimit.TooCostly) },
@@ -178,10 +181,11 @@ func everything(ctx context.Context, store *redisstore.Store) error {
 		func() error { return take(uuid.New(), 1, ratelimit.Counted) },
 		func() error { return store.Reset(ctx, claim.Key) },
 		func() error {
-			grant := ratelimit.Grant{Ticket: ratelimit.Ticket{ID: uuid.New(), Cost: 2}, Age: time.Second}
+			grant := ratelimit.Grant{Ticket: ratelimit.Ticket{ID: uuid.New(), Cost: 2}, Age: -time.Second} // ahead of the clock
 			_, err := store.Remind(ctx, []ratelimit.Past{{Key: claim.Key, Keep: time.Hour, Grants: []ratelimit.Grant{grant}}})
 			return err
 		},
+		func() error { return take(uuid.New(), 2, ratelimit.Exhausted) },
 		func() error { return store.Close() },
 	} {
 		if err := step(); err != nil {

@@ -23,12 +23,16 @@ var advice = []struct{ prefix, advice string }{
 	{"NOAUTH", "the server wants a password: set it in the client's options"},
 	{"Protocol error: unauthenticated", "the server wants a password (NOAUTH): set it in the client's options"},
 	{"WRONGPASS", "the server refuses the user name or the password of the client's options"},
-	{"NOPERM", "the server's user may not do that: the package documentation lists what it needs"},
+	{"NOPERM", notPermitted},
+	{"The user executing the script can't run this", notPermitted}, // Redis 7.0
+	{"ACL failure in script", notPermitted},                        // later, and Valkey
 	{"max number of clients", "the server has no connection left: raise its maxclients, or lower the clients' PoolSize"},
 }
 
 // errNoLog is that of a key in whose place something else stands.
 var errNoLog = fmt.Errorf("redisstore: %w (WRONGTYPE): keep applications apart with WithPrefix", ratelimit.ErrNoLog)
+
+const notPermitted = "the server's user may not do that: the package documentation lists what it needs"
 
 // explain adds to an error of Redis what to do about it, where that is known.
 func explain(err error) error {

@@ -80,25 +80,6 @@ type flight struct {
 	end    time.Time // when the latest of them must be answered
 }
 
-// enter has a question wait, or if a flight is free, fly at once with all that waits.
-func (l *lane) enter(q *question) (f flight, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.waiting) >= maxWaiting {
-		return f, errCrowded
-	}
-	place := l.free()
-	if place < 0 || len(l.waiting) > 0 {
-		q.done = make(chan struct{})
-	}
-	l.waiting = append(l.waiting, q)
-	if place < 0 {
-		return f, nil
-	}
-	l.flying.Add(1)
-	return l.board(place), nil
-}
-
 // free returns the place of a flight that is not under way, or below 0. One that should be over is not waited for: its
 // client does not mind its context.
 func (l *lane) free() int {

@@ -22,6 +22,14 @@
 // Keys are in the clear unless Config.KeySecret says otherwise. redisotel writes commands, and so keys, into
 // spans by default: use redisotel.WithDBStatement(false).
 //
+// The least that a user of the server needs (ACL SETUSER) is
+//
+//	resetchannels ~rate_limit:* +eval +evalsha +time +zadd +zcount +zrange +zrangebyscore +zremrangebyscore +zscore
+//	+pexpire +pttl +del +zrem
+//
+// with +info to notice at once that a server began anew, and on a Cluster +cluster|slots and +command. No command
+// concerns all keys.
+//
 // It needs Redis 5, or Valkey. Before Redis 7 a full server still takes the scripts' writes.
 package redisstore
 
