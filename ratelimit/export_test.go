@@ -25,3 +25,13 @@ func (m *MemoryStore) Entries() int {
 	}
 	return n
 }
+
+// Publishes reports whether a denial of key is to be read without a lock at this moment.
+func (m *MemoryStore) Publishes(key string) bool {
+	hash := m.hash(key)
+	q := m.shard(hash).published(hash).Load()
+	return q != nil && q.key == key && q.until.Load() > int64(m.now())
+}
+
+// MaxQueues is how many windows a shard keeps apart.
+const MaxQueues = maxQueues

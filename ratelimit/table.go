@@ -21,8 +21,8 @@ type table struct {
 
 func newTable(seed maphash.Seed) table { return table{index: make([]uint64, minIndex), seed: seed} }
 
-// keyLog is the log of one key, and its place in a queue. It is 128 bytes: two cache lines, and no more than one where
-// it is not written.
+// keyLog is the log of one key, and its place in a queue. It is 128 bytes, of which the last are rarely used: a decision
+// reads two cache lines.
 type keyLog struct {
 	key string
 	log
@@ -31,18 +31,23 @@ type keyLog struct {
 	prev, next place         // in the queue
 }
 
-// place is where a log lies in a table: its chunk, and which of the chunk's it is, counted from 1. 0 is nowhere.
+// place is where a log lies in a table: the index of its chunk, and 6 bits for which of the chunk's it is, counted from
+// 1. 0 is nowhere.
 type place uint32
 
 const (
-	perChunk = 64
+	// perChunk makes a chunk 8 KiB, with the 8 bytes that the allocator puts before it. Of 64 logs it would be
+	// taken from the 9,472 that come next, and a key would take 162 bytes instead of 145.
+	perChunk = 63
+	allFree  = 1<<(perChunk+1) - 2 // bit 0 stands for no place
+
 	minIndex = 16
 )
 
 type chunk [perChunk]keyLog
 
 // at returns the log that lies at p.
-func (t *table) at(p place) *keyLog { return &t.chunks[(p-1)/perChunk][(p-1)%perChunk] }
+func (t *table) at(p place) *keyLog { return &t.chunks[p>>6][p&63-1] }
 
 // word is what the index holds of a log.
 func word(hash uint64, p place) uint64 { return hash&^(1<<32-1) | uint64(p) }
@@ -132,11 +137,11 @@ func (t *table) allocate() place {
 		t.chunks, t.free = append(t.chunks, nil), append(t.free, 0)
 	}
 	if t.chunks[c] == nil {
-		t.chunks[c], t.free[c] = t.newChunk(), 1<<perChunk-1
+		t.chunks[c], t.free[c] = t.newChunk(), allFree
 	}
 	i := bits.TrailingZeros64(t.free[c])
 	t.free[c] &^= 1 << i
-	return place(c*perChunk + i + 1)
+	return place(c<<6 | i)
 }
 
 func (t *table) newChunk() *chunk {
@@ -150,10 +155,10 @@ func (t *table) newChunk() *chunk {
 // release frees a place.
 func (t *table) release(p place) {
 	*t.at(p) = keyLog{}
-	c, i := int(p-1)/perChunk, (p-1)%perChunk
-	t.free[c] |= 1 << i
+	c := int(p >> 6)
+	t.free[c] |= 1 << (p & 63)
 	t.vacant = min(t.vacant, c)
-	if t.free[c] == 1<<perChunk-1 {
+	if t.free[c] == allFree {
 		t.spare, t.chunks[c] = t.chunks[c], nil
 	}
 }
@@ -161,8 +166,8 @@ func (t *table) release(p place) {
 // each calls f with every log.
 func (t *table) each(f func(k *keyLog)) {
 	for c, free := range t.free {
-		for taken := ^free; taken != 0; taken &= taken - 1 {
-			f(&t.chunks[c][bits.TrailingZeros64(taken)])
+		for taken := allFree &^ free; taken != 0; taken &= taken - 1 {
+			f(&t.chunks[c][bits.TrailingZeros64(taken)-1])
 		}
 	}
 }
