@@ -20,7 +20,7 @@ import (
 // permissions is all that the Redis user of a store needs, in the words of ACL SETUSER: what it sends, what its
 // scripts send, and its keys.
 const permissions = "+eval +evalsha +time" +
-	" +zadd +zcount +zrange +zrangebyscore +zremrangebyscore +zscore +pexpire" + // take.lua, remind.lua
+	" +zadd +zcard +zcount +zrange +zrangebyscore +zremrangebyscore +zscore +pexpire" + // take.lua, remind.lua
 	" +pttl +del" + // reset.lua
 	" +zrem" + // Refund
 	" ~rate_limit:*"

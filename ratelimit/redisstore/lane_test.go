@@ -286,7 +286,7 @@ func (s *slowly) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 		}
 		ints := []int64{id}
 		for range keys {
-			ints = append(ints, 1, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0)
+			ints = append(ints, 1, 1, 0, 2, 0, 0)
 		}
 		cmd.(interface{ SetVal(any) }).SetVal(reply(ints...))
 		return nil

@@ -124,62 +124,104 @@ const (
 )
 
 const (
-	fields = 11 // with which take.lua answers a claim: one, and twice five
+	fields = 5 // of an answer
 	noLog  = -1
 )
 
 // answer gives every question what take.lua has replied, or an error.
 func (c call) answer(reply []int64) error {
 	last := c.groups[len(c.groups)-1]
-	switch {
-	case len(reply) != 1+fields*len(c.keys):
-		return fmt.Errorf("redisstore: the script answered %d integers to %d claims, want 1 and %d each", len(reply), len(c.keys), fields)
-	case reply[0] != tail(last[len(last)-1].id):
+	if len(reply) == 0 || reply[0] != tail(last[len(last)-1].id) {
 		return errors.New("redisstore: the answer is to another request: the client has mixed up its replies")
 	}
-	reply = reply[1:]
+	r := reader{reply[1:]}
 	for _, g := range c.groups {
-		claims := len(g[0].claims)
-		for i, q := range g {
-			q.err = q.answer(int64(i), reply[:fields*claims])
+		for n := range g[0].claims {
+			if err := r.claim(g, n); err != nil {
+				return err
+			}
 		}
-		reply = reply[fields*claims:]
+		for _, q := range g {
+			q.complete()
+		}
+	}
+	if len(r.rest) > 0 {
+		return errTooShort
 	}
 	return nil
 }
 
-// answer reads the answers to the i-th question of a group.
-func (q *question) answer(i int64, reply []int64) error {
-	all := true
-	for n := range q.claims {
-		all = all && (reply[fields*n] > 0 || reply[fields*n+6] == fits)
+var errTooShort = errors.New("redisstore: the script's reply is not as long as the questions make it")
+
+// reader reads the reply of take.lua.
+type reader struct{ rest []int64 }
+
+// next returns the next n integers, or nil.
+func (r *reader) next(n int) []int64 {
+	if len(r.rest) < n {
+		return nil
 	}
-	for n := range q.claims {
-		r := reply[fields*n:][:fields]
-		if r[0] == noLog {
-			return errNoLog
+	ints := r.rest[:n]
+	r.rest = r.rest[n:]
+	return ints
+}
+
+// claim reads what became of the n-th claim of a group.
+func (r *reader) claim(g group, n int) error {
+	counts := r.next(1)
+	if counts == nil {
+		return errTooShort
+	}
+	counted := counts[0]
+	if counted == noLog {
+		for _, q := range g {
+			q.err = errNoLog
 		}
-		counted, values := i < r[0], r[6:]
-		if counted {
-			values = r[1:6]
-		}
-		d, err := decision(&q.claims[n], values)
-		switch {
-		case err != nil:
+		return nil
+	}
+	if counted > 0 {
+		if err := r.decide(g[:min(counted, int64(len(g)))], n, true); err != nil {
 			return err
-		case counted:
-			d.Remaining -= int(i) // those before it in the group are counted as well
-			d.Reason, d.Ticket = ratelimit.Counted, ratelimit.Ticket{ID: q.id, Cost: q.claims[n].Cost}
-		case d.Allowed && q.claims[n].Cost == 0:
-			d.Reason = ratelimit.Looked
-		case d.Allowed && !all:
-			d.Reason = ratelimit.Withheld
-		case d.Allowed:
-			return errors.New("redisstore: the script counts less than fits")
 		}
-		q.answers[n] = d
+	}
+	if counted < int64(len(g)) {
+		return r.decide(g[max(0, counted):], n, false)
 	}
 	return nil
+}
+
+// decide reads one answer, to the n-th claims of questions.
+func (r *reader) decide(questions []*question, n int, counted bool) error {
+	values := r.next(fields)
+	if values == nil {
+		return errTooShort
+	}
+	c := &questions[0].claims[n]
+	d, err := decision(c, values)
+	if err != nil {
+		return err
+	}
+	for i, q := range questions {
+		q.answers[n] = d
+		if counted {
+			q.answers[n].Remaining -= i * c.Cost // those before it are counted as well
+			q.answers[n].Reason, q.answers[n].Ticket = ratelimit.Counted, ratelimit.Ticket{ID: q.id, Cost: c.Cost}
+		}
+	}
+	return nil
+}
+
+// complete tells the claims that fit, and were not counted, why.
+func (q *question) complete() {
+	for n := range q.answers {
+		switch d := &q.answers[n]; {
+		case !d.Allowed || d.Reason == ratelimit.Counted:
+		case q.claims[n].Cost == 0:
+			d.Reason = ratelimit.Looked
+		default:
+			d.Reason = ratelimit.Withheld
+		}
+	}
 }
 
 // decision is what the limit that binds says.

@@ -24,8 +24,8 @@
 //
 // The least that a user of the server needs (ACL SETUSER) is
 //
-//	resetchannels ~rate_limit:* +eval +evalsha +time +zadd +zcount +zrange +zrangebyscore +zremrangebyscore +zscore
-//	+pexpire +pttl +del +zrem
+//	resetchannels ~rate_limit:* +eval +evalsha +time +zadd +zcard +zcount +zrange +zrangebyscore +zremrangebyscore
+//	+zscore +pexpire +pttl +del +zrem
 //
 // with +info to notice at once that a server began anew, and on a Cluster +cluster|slots and +command. No command
 // concerns all keys.

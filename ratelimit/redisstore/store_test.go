@@ -50,21 +50,28 @@ func TestTheLogIsAZSetOfUUIDsThatExpiresAfterTwiceTheLongestWindow(t *testing.T)
 	}
 }
 
-func TestEveryWriteSetsTheTTLAgain(t *testing.T) {
+func TestALogLivesAWindowAndAHalfAfterEveryWrite(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()
-	store := redisstore.New(client)
-	claim := ratelimit.Claim{Key: "k", Limits: []ratelimit.Limit{threePerMinute}, Cost: 1}
-	for range 3 {
-		take(t, store, claim)
-		if got := client.PTTL(t.Context(), "rate_limit:k").Val(); got <= time.Minute {
-			t.Fatalf("the TTL is %v, want two windows", got)
-		}
-		client.Persist(t.Context(), "rate_limit:k")
+	b := onRedis(t, client)
+	claim := ratelimit.Claim{Key: "k", Limits: []ratelimit.Limit{{MaxRequests: 100, Window: time.Minute}}, Cost: 1}
+	ttl := func() time.Duration { return client.PTTL(t.Context(), "rate_limit:k").Val() }
+	age := func(d time.Duration) { // for the server's clock and for its keys
+		b.Advance(d)
+		client.PExpire(t.Context(), "rate_limit:k", ttl()-d)
 	}
-	take(t, store, claim) // denied
-	if got := client.PTTL(t.Context(), "rate_limit:k").Val(); got != -1 {
-		t.Errorf("a denied request leaves no trace, but set the TTL to %v", got)
+	for range 20 {
+		take(t, b.Store.(*redisstore.Store), claim)
+		if got := ttl(); got < 89*time.Second || got > 2*time.Minute {
+			t.Fatalf("the TTL is %v, want one and a half windows to two", got)
+		}
+		age(7 * time.Second)
+	}
+	claim.Limits[0].MaxRequests = 1
+	before := ttl()
+	take(t, b.Store.(*redisstore.Store), claim) // denied
+	if got := ttl(); got > before {
+		t.Errorf("a denial has set the TTL, from %v to %v", before, got)
 	}
 }
 
@@ -397,14 +404,14 @@ func (moody) Process(ctx context.Context, cmd redis.Cmder) error {
 		panic("a hook is broken")
 	case strings.Contains(key, "well"):
 		id, err := strconv.ParseInt(lastID(cmd)[24:], 16, 64)
-		cmd.(interface{ SetVal(any) }).SetVal(reply(id, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0))
+		cmd.(interface{ SetVal(any) }).SetVal(reply(id, 1, 1, 0, 0, 0, 1))
 		return err
 	}
 	id, err := strconv.ParseInt(lastID(cmd)[24:], 16, 64)
 	if err != nil {
 		return err
 	}
-	cmd.(interface{ SetVal(any) }).SetVal(reply(id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1))
+	cmd.(interface{ SetVal(any) }).SetVal(reply(id, 0, 0, 0, 0, 1, 1))
 	return nil
 }
 
