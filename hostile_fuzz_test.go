@@ -27,11 +27,11 @@ func FuzzHandlersAgree(f *testing.F) {
 			f.Add([]byte(tr.body), r.Header.Get("Content-Type"), r.URL.RawQuery)
 		}
 	}
-	houses := openHouses(f, func(r reader) bool {
+	handlers := unlimited(f, func(r reader) bool {
 		return strings.Contains(r.key, "body.") || strings.Contains(r.key, "form.") || r.key == "email"
 	})
 	f.Fuzz(func(t *testing.T, body []byte, contentType, query string) {
-		for _, h := range houses {
+		for _, h := range handlers {
 			h.t = t
 			h.ServeHTTP(httptest.NewRecorder(), fuzzedRequest(http.MethodPost, query, contentType, body))
 		}
@@ -46,9 +46,9 @@ func FuzzFormQuery(f *testing.F) {
 			f.Add(r.Method, r.Header.Get("Content-Type"), r.URL.RawQuery, []byte(tr.body))
 		}
 	}
-	houses := openHouses(f, func(r reader) bool { return strings.Contains(r.key, "form.") || strings.Contains(r.key, "query.") })
+	handlers := unlimited(f, func(r reader) bool { return strings.Contains(r.key, "form.") || strings.Contains(r.key, "query.") })
 	f.Fuzz(func(t *testing.T, method, contentType, query string, body []byte) {
-		for _, h := range houses {
+		for _, h := range handlers {
 			h.t, h.sent = t, nil
 			r := fuzzedRequest(method, query, contentType, body)
 			h.ServeHTTP(httptest.NewRecorder(), r)
@@ -87,14 +87,14 @@ func fuzzedRequest(method, query, contentType string, body []byte) *http.Request
 	}
 }
 
-// openHouses opens the houses of those readers. They deny nobody.
-func openHouses(f *testing.F, wanted func(reader) bool) (houses []*house) {
+// unlimited puts those readers behind limits that deny nobody.
+func unlimited(f *testing.F, wanted func(reader) bool) (all []*limited) {
 	for _, r := range readers {
 		if wanted(r) {
-			houses = append(houses, r.open(f, generous{}))
+			all = append(all, r.open(f, generous{}))
 		}
 	}
-	return houses
+	return all
 }
 
 // generous is a store that allows everything and remembers nothing.

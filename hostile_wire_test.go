@@ -157,14 +157,14 @@ func statuses(t testing.TB, r io.Reader, text string) (all []int) {
 	}
 }
 
-// street serves one house after the other at one address.
-type street struct {
+// host serves one limited handler after the other at one address.
+type host struct {
 	*httptest.Server
-	current atomic.Pointer[house]
+	current atomic.Pointer[limited]
 }
 
-func newStreet(t testing.TB) *street {
-	s := &street{}
+func newHost(t testing.TB) *host {
+	s := &host{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.current.Load().ServeHTTP(w, r) }))
 	s.Config.ErrorLog = quiet
 	s.Start()
@@ -176,7 +176,7 @@ func TestAHandlerReadsWhatWasCountedWhateverComesOverTheWire(t *testing.T) {
 	t.Parallel()
 	all, closing := wires(), t // together: a server waits for half a second before it hangs up on a bad client
 	eachReader(t, func(t *testing.T, r reader) {
-		server, reached := newStreet(closing), false
+		server, reached := newHost(closing), false
 		for _, w := range all {
 			h := r.open(t, atNoon())
 			server.current.Store(h)
@@ -197,7 +197,7 @@ func TestAHandlerReadsWhatWasCountedWhateverComesOverTheWire(t *testing.T) {
 }
 
 // wantWithinQuota checks that no e-mail was sent more often than it may be.
-func (h *house) wantWithinQuota(t testing.TB, after string) {
+func (h *limited) wantWithinQuota(t testing.TB, after string) {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -235,7 +235,7 @@ func TestNoSpellingOfAPathIsAnotherQuota(t *testing.T) {
 			return r
 		},
 		"a handler without a mux": func(lim *ratelimit.Limiter, handle http.HandlerFunc) http.Handler {
-			return stdmw.Decorator{Limiter: lim}.Limit(rule2)(handle)
+			return stdmw.Decorator{Limiter: lim}.Limit(byAddress)(handle)
 		},
 	} {
 		ran := 0
@@ -259,8 +259,8 @@ func TestNoSpellingOfAPathIsAnotherQuota(t *testing.T) {
 	}
 }
 
-// rule2 has no route to be told apart by.
-var rule2 = sash.SlidingWindowLimit("ip", time.Hour, quota)
+// byAddress is counted whatever the route is.
+var byAddress = sash.SlidingWindowLimit("ip", time.Hour, quota)
 
 // spellings are targets that somebody might take for /name.
 func spellings(name string) []string {
@@ -329,12 +329,12 @@ func TestNoMethodIsAnotherQuota(t *testing.T) {
 	for name, mount := range map[string]func(*ratelimit.Limiter, http.HandlerFunc) http.Handler{
 		"ServeMux, where GET is HEAD too": func(lim *ratelimit.Limiter, handle http.HandlerFunc) http.Handler {
 			mux := http.NewServeMux()
-			mux.Handle("GET /code", stdmw.Decorator{Limiter: lim}.Limit(rule2)(handle))
+			mux.Handle("GET /code", stdmw.Decorator{Limiter: lim}.Limit(byAddress)(handle))
 			return mux
 		},
 		"ServeMux, every method": func(lim *ratelimit.Limiter, handle http.HandlerFunc) http.Handler {
 			mux := http.NewServeMux()
-			mux.Handle("/code", stdmw.Decorator{Limiter: lim}.Limit(rule2)(handle))
+			mux.Handle("/code", stdmw.Decorator{Limiter: lim}.Limit(byAddress)(handle))
 			return mux
 		},
 		"ServeMux, a rule with a name on two routes": func(lim *ratelimit.Limiter, handle http.HandlerFunc) http.Handler {
@@ -346,13 +346,13 @@ func TestNoMethodIsAnotherQuota(t *testing.T) {
 		},
 		"Gin, every method": func(lim *ratelimit.Limiter, handle http.HandlerFunc) http.Handler {
 			r := newEngine()
-			r.Any("/code", ginmw.Decorator{Limiter: lim}.Limit(rule2), gin.WrapF(handle))
+			r.Any("/code", ginmw.Decorator{Limiter: lim}.Limit(byAddress), gin.WrapF(handle))
 			return r
 		},
 		"Gin, GET and HEAD": func(lim *ratelimit.Limiter, handle http.HandlerFunc) http.Handler {
 			r := newEngine()
-			r.GET("/code", ginmw.Decorator{Limiter: lim}.Limit(rule2), gin.WrapF(handle))
-			r.HEAD("/code", ginmw.Decorator{Limiter: lim}.Limit(rule2), gin.WrapF(handle))
+			r.GET("/code", ginmw.Decorator{Limiter: lim}.Limit(byAddress), gin.WrapF(handle))
+			r.HEAD("/code", ginmw.Decorator{Limiter: lim}.Limit(byAddress), gin.WrapF(handle))
 			return r
 		},
 	} {
@@ -424,7 +424,7 @@ func TestABodyOverTheCapIsTooLargeHoweverItComes(t *testing.T) {
 			if r.key != "body.email" {
 				continue
 			}
-			server := newStreet(t)
+			server := newHost(t)
 			h := r.open(t, atNoon())
 			server.current.Store(h)
 			if got := say(t, server.Server, text); !slices.Equal(got, []int{http.StatusRequestEntityTooLarge}) || h.ledger.asked() != "" {
