@@ -161,7 +161,7 @@ func (r *rule) claim(ctx context.Context, src keyexpr.Source, name string) (o Ou
 		plan:   plan,
 		claim: ratelimit.Claim{
 			Key: ratelimit.Key(name, parts...), Limits: plan.limits, Cost: cost, Keep: r.plans.keep,
-			OnFailure: r.OnFailure, AskAlways: r.askAlways,
+			OnFailure: r.OnFailure, AskAlways: r.AskAlways, ForgetDenials: r.forgetDenials,
 		},
 	}, true, nil
 }

@@ -50,8 +50,8 @@ type rule struct {
 	countIf *keyexpr.Condition
 	resetIf *keyexpr.Condition
 
-	readsBody bool // what it claims depends on the body
-	askAlways bool
+	readsBody     bool // what it claims depends on the body
+	forgetDenials bool // other processes may refund or reset
 }
 
 // Compile checks rules, and returns what an adapter needs to apply them, or an error that names every fault.
@@ -170,7 +170,7 @@ func compileRule(declared Rule, config keyexpr.Config) (rule, error) {
 	if declared.OnFailure > ratelimit.FailLocal {
 		note("OnFailure", fmt.Errorf("there is no Policy %d: choose one of package ratelimit", declared.OnFailure))
 	}
-	r.askAlways = declared.AskAlways || declared.CountIf != "" || declared.ResetIf != ""
+	r.forgetDenials = declared.CountIf != "" || declared.ResetIf != ""
 	if err := errors.Join(faults...); err != nil {
 		return r, err
 	}

@@ -75,8 +75,8 @@ type Rule struct {
 	// denies the request; what another decides in this process is decided only if none does.
 	OnFailure ratelimit.Policy
 
-	// AskAlways asks the store about every request, where else a denial is remembered in this process as long as it
-	// holds: for keys that other processes refund or reset. CountIf and ResetIf imply it.
+	// AskAlways remembers nothing of the rule's keys in this process: for those whose requests are refunded by other
+	// processes than the one that allowed them. See ratelimit.Config. CountIf and ResetIf need it not.
 	AskAlways bool
 }
 

@@ -34,8 +34,8 @@ type breaker = gobreaker.TwoStepCircuitBreaker[struct{}]
 
 // pass lets one request through some breakers. The zero pass has been refused.
 type pass struct {
-	gates []gate
-	probe bool // it goes to a server that failed before: no request should wait for it
+	gates  []gate
+	probed []Claim // those on servers that failed before, for which no request should wait: the pass is for them alone
 }
 
 type gate struct {
@@ -45,19 +45,30 @@ type gate struct {
 
 // enter asks for a pass for claims: through the breakers of all their servers.
 func (b *breakers) enter(claims []Claim) (p pass, ok bool) {
+	var probe pass
 	for i := range claims {
 		server := b.server(claims[i].Key)
-		if p.has(server) {
+		if p.has(server) || probe.has(server) {
 			continue
 		}
 		breaker := b.of(server)
-		p.probe = p.probe || breaker.State() == gobreaker.StateHalfOpen
+		failedBefore := breaker.State() == gobreaker.StateHalfOpen
 		done, err := breaker.Allow()
-		if err != nil {
+		switch {
+		case err != nil:
 			p.done(errPassed)
+			probe.done(errPassed)
 			return pass{}, false
+		case failedBefore:
+			probe.gates = append(probe.gates, gate{server, done})
+			probe.probed = append(probe.probed, claims[i])
+		default:
+			p.gates = append(p.gates, gate{server, done})
 		}
-		p.gates = append(p.gates, gate{server, done})
+	}
+	if probe.probed != nil {
+		p.done(errPassed)
+		return probe, true
 	}
 	return p, true
 }

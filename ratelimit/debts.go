@@ -1,8 +1,10 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
-	"slices"
+	"errors"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,9 +14,67 @@ const (
 	// settleEvery is how long the store is left in peace between two rounds of reminding it.
 	settleEvery = time.Second
 
-	// pastsAtOnce is how many logs it is reminded of by one call.
-	pastsAtOnce = 64
+	// A call reminds it of so many logs at most, and of so many entries: it does nothing else meanwhile.
+	pastsAtOnce   = 64
+	entriesAtOnce = 1000
 )
+
+// portions divides logs of several servers into what is told by one call, to one server: atOnce logs at most.
+func portions(servers map[string][]Past, atOnce int) iter.Seq[[]Past] {
+	return func(yield func([]Past) bool) {
+		for _, logs := range servers {
+			var portion []Past
+			entries := 0
+			for _, p := range logs {
+				for _, part := range p.parts() {
+					if len(portion) >= atOnce || entries+part.entries() > entriesAtOnce && portion != nil {
+						if !yield(portion) {
+							return
+						}
+						portion, entries = nil, 0
+					}
+					portion, entries = append(portion, part), entries+part.entries()
+				}
+			}
+			if portion != nil && !yield(portion) {
+				return
+			}
+		}
+	}
+}
+
+// entries is how many entries the log takes.
+func (p Past) entries() int {
+	n := 0
+	for _, g := range p.Grants {
+		n += g.Cost
+	}
+	return n
+}
+
+// parts divides a long log. A request that counts for many is one part.
+func (p Past) parts() []Past {
+	var parts []Past
+	entries := entriesAtOnce
+	for i, g := range p.Grants {
+		if entries+g.Cost > entriesAtOnce {
+			parts, entries = append(parts, Past{Key: p.Key, Keep: p.Keep}), 0
+		}
+		last := &parts[len(parts)-1]
+		last.Grants, entries = p.Grants[i-len(last.Grants):i+1], entries+g.Cost
+	}
+	return parts
+}
+
+// byServer sorts logs by the servers on which they lie.
+func (r *remote) byServer(logs []Past) map[string][]Past {
+	servers := make(map[string][]Past)
+	for _, p := range logs {
+		server := r.server(p.Key)
+		servers[server] = append(servers[server], p)
+	}
+	return servers
+}
 
 // debts is what this process has to tell its store in the background: what it has allowed on its own in an outage, and
 // everything if the store has lost its memory. One round runs at a time, one call after the other, so that a store
@@ -25,6 +85,7 @@ type debts struct {
 	// For the round that runs:
 	life   string // of the store in the last round
 	warned bool   // that it evicts
+	atOnce int    // logs that are told by one call
 
 	mu      sync.Mutex
 	due     bool // another round is wanted
@@ -69,6 +130,16 @@ func (d *debts) next() bool {
 	return d.running
 }
 
+// over reports whether the Limiter is closed.
+func (d *debts) over() bool {
+	select {
+	case <-d.quit:
+		return true
+	default:
+		return false
+	}
+}
+
 // pause waits until another round may begin, or the Limiter is closed.
 func (d *debts) pause() {
 	timer := time.NewTimer(settleEvery)
@@ -109,14 +180,28 @@ func (r *remote) round() (done bool) {
 	life := r.life()
 	all := life != "" && r.debts.life != "" && life != r.debts.life
 	done = true
+	failed := make(map[string]error) // by server
+	r.debts.atOnce = cmp.Or(r.debts.atOnce, pastsAtOnce)
 	for shard := range r.local.shards {
-		for logs := range slices.Chunk(r.local.pasts(shard, all), pastsAtOnce) {
-			err := r.do(context.Background(), logs[0].Key, func(ctx context.Context) error { return r.tell(ctx, logs) })
-			if err != nil {
-				done = false
+		for logs := range portions(r.byServer(r.local.pasts(shard, all)), r.debts.atOnce) {
+			if r.debts.over() {
+				return true
+			}
+			server := r.server(logs[0].Key)
+			err := failed[server]
+			if err == nil {
+				err = r.do(context.Background(), logs[0].Key, func(ctx context.Context) error { return r.tell(ctx, logs) })
+			}
+			if err != nil && !errors.Is(err, ErrNoLog) {
+				failed[server], done = err, false // it is left in peace until the next round
 				r.local.untold(logs)
 			}
 		}
+	}
+	if done {
+		r.debts.atOnce = pastsAtOnce
+	} else {
+		r.debts.atOnce = max(1, r.debts.atOnce/2) // it may have been too much at once
 	}
 	if life != "" {
 		r.debts.life = life

@@ -52,10 +52,12 @@ type Config struct {
 	// remembered. 0 means 100,000.
 	LocalKeys int
 
-	// AskAlways asks the Store about every request. Else a request is denied without a question as long as the Store's
-	// last denial of the same key and limits holds, which nothing can end sooner but a Refund or a Reset. This process
-	// knows of its own; one in another process shows here only when the denial has run out. A Claim, and a
-	// Rule of package sash, can say so for themselves.
+	// AskAlways is for keys whose requests are refunded by other processes than the one that allowed them. By default a
+	// denial is remembered until it must have run out, and repeated without asking the Store: a Refund or Reset through this
+	// Limiter ends it, one through another does not. And what a Limiter was granted it takes for lost if the Store
+	// does not show it: what another Limiter has refunded it puts back. AskAlways remembers neither. (A Reset by another
+	// is respected in any case, unless the Store had lost the log before.) A Claim, and a Rule of package sash, can
+	// say so for themselves.
 	AskAlways bool
 
 	// KeySecret replaces what follows the rule's name in every key by its HMAC-SHA256 under this secret, for keys that
@@ -277,7 +279,8 @@ func (l *Limiter) FailsOpen(p Policy) bool {
 	return l.remote != nil && p.or(l.config.OnFailure) == FailOpen
 }
 
-// Refund gives back what ticket names in the log of key, as if that request had never been. It is idempotent.
+// Refund gives back what ticket names in the log of key, as if that request had never been. It is idempotent. Call it on
+// the Limiter that allowed the request; for others see Config.AskAlways.
 // Its error is the Store's: the refund may then have happened or not, and can be tried again. One round trip.
 func (l *Limiter) Refund(ctx context.Context, key string, ticket Ticket) error {
 	if ticket == (Ticket{}) {

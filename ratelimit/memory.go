@@ -40,6 +40,8 @@ type MemoryStore struct {
 	start  time.Time
 	clock  func() time.Time // nil: the monotonic clock
 	name   [8]byte          // random, begins all ids that this store makes
+
+	answersWithin time.Duration // of a store before another: no answer of that is older
 }
 
 const (
@@ -70,7 +72,7 @@ func NewMemoryStore(config MemoryConfig) *MemoryStore {
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.number, s.table = uint64(i), newTable(m.seed)
-		s.refunded, s.reset = -1, -1 // never
+		s.refunded = -1 // never
 	}
 	return m
 }
@@ -93,9 +95,14 @@ func (m *MemoryStore) takeOne(key string, hash uint64, c *Claim, d *Decision) {
 	v := visit{shard: s, hash: hash, room: m.room}
 	all := v.look(now, key, c)
 	v.settle(now, m.newID(s), key, c, d, all)
-	if d.Reason == Exhausted && c.Cost <= 1 && v.own != nil && m.clock == nil { // another clock is read under the lock only
+	if d.Reason == Exhausted && c.Cost <= 1 && m.clock == nil && v.unchangedUntil(now+d.RetryAfter, c) { // another clock is read under the lock only
 		s.publish(v.own, hash, c.Limits, d, now)
 	}
+}
+
+// unchangedUntil reports whether a claim that is denied until then finds the log, each time that it is asked again, as it is.
+func (v *visit) unchangedUntil(then time.Duration, c *Claim) bool {
+	return v.own != nil && v.own.size > 0 && v.own.entry(0).at+c.Kept() >= then
 }
 
 // takeAll is Take, under an id that the store makes if id is nil.
@@ -146,8 +153,11 @@ func (m *MemoryStore) Refund(_ context.Context, key string, ticket Ticket) error
 func (m *MemoryStore) Reset(_ context.Context, key string) error {
 	v := m.enter(key)
 	defer v.shard.mu.Unlock()
-	v.shard.refunded = m.now()
-	v.shard.reset = v.shard.refunded
+	now := m.now()
+	v.shard.refunded = now
+	if m.answersWithin > 0 {
+		v.shard.resets.add(v.hash, now, now-m.answersWithin)
+	}
 	if v.own != nil {
 		v.shard.forget(v.own, v.place)
 	}

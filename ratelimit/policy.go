@@ -10,8 +10,8 @@ const (
 	// FailOpen allows the request (Reason FailedOpen): nobody suffers from an outage, and nothing is limited in it.
 	FailOpen
 
-	// FailClosed denies it (Reason FailedClosed), at no cost to its quota; an HTTP adapter answers with 503. For
-	// limits that guard a secret.
+	// FailClosed denies it (Reason FailedClosed); an HTTP adapter answers with 503. For limits that guard a secret. It
+	// costs no quota, but for requests whose time was up while the store had them, which it may count all the same.
 	FailClosed
 
 	// FailLocal lets this process decide alone (Reason FailedLocal), by what it has itself allowed in the last

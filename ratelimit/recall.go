@@ -25,8 +25,9 @@ func surely(d time.Duration) time.Duration { return d - d/maxDrift }
 
 // recalled is what is remembered of a key beside its log. All methods take nil for nothing.
 type recalled struct {
-	late time.Duration // an entry was made up to so long before its time
-	owed bool          // the log holds entries that the store has not been told of
+	late     time.Duration // an entry was made up to so long before its time
+	lateness time.Duration // when that was last so: what has left the log since is no excuse for others
+	owed     bool          // the log holds entries that the store has not been told of
 
 	// Until then limits deny a request of cost 1, limit binds, and nothing but a refund or a reset can change it. A
 	// client is told to wait somewhat longer: until there is room for certain.
@@ -46,6 +47,13 @@ func (r *recalled) admit() {
 	}
 }
 
+// answered takes account of an answer that came at now, to a question sent at sent.
+func (r *recalled) answered(now, sent, keep time.Duration) {
+	if late := now - sent; late >= r.late || r.lateness <= now-keep {
+		r.late, r.lateness = late, now
+	}
+}
+
 // recall answers claims if a denial of one of them still holds, and reports whether it does. Of the others nothing is
 // known then. It returns the time before which no question was asked.
 func (m *MemoryStore) recall(claims []Claim, decisions []Decision) (now time.Duration, denied bool) {
@@ -53,7 +61,7 @@ func (m *MemoryStore) recall(claims []Claim, decisions []Decision) (now time.Dur
 	for i := range claims {
 		c := &claims[i]
 		decisions[i] = Decision{Allowed: true, Limit: c.Limits[0], Reason: Unasked}
-		if c.Cost > 1 || c.AskAlways { // a denial at cost 1 leaves nothing open; at another cost Remaining could change
+		if c.Cost > 1 || c.AskAlways || c.ForgetDenials { // a denial at cost 1 leaves nothing open; at another cost Remaining could change
 			continue
 		}
 		if limit, wait := m.denial(c, now); wait > 0 {
@@ -75,15 +83,16 @@ func (m *MemoryStore) denial(c *Claim, now time.Duration) (Limit, time.Duration)
 	return k.recalled.limit, k.recalled.told - now
 }
 
-// remember takes in what a store has answered to a question that was sent at sent. It keeps the claims' Limits.
-func (m *MemoryStore) remember(id uuid.UUID, claims []Claim, decisions []Decision, sent time.Duration, denials bool) {
+// remember takes in what a store has answered to a question that was sent at sent: denials for as long as most. It keeps
+// the claims' Limits.
+func (m *MemoryStore) remember(id uuid.UUID, claims []Claim, decisions []Decision, sent, most time.Duration) {
 	for i := range claims {
 		c, d := &claims[i], &decisions[i]
 		switch {
 		case d.Reason == Counted:
 			m.grant(id, c, sent)
-		case d.Reason == Exhausted && c.Cost <= 1 && denials && !c.AskAlways:
-			m.deny(c, d, sent)
+		case d.Reason == Exhausted && c.Cost <= 1 && !c.AskAlways && !c.ForgetDenials:
+			m.deny(c, d, sent, most)
 		}
 	}
 }
@@ -91,20 +100,21 @@ func (m *MemoryStore) remember(id uuid.UUID, claims []Claim, decisions []Decisio
 // grant adds the entries of an allowed claim to its log. There may be no room for a log: then it is not remembered.
 func (m *MemoryStore) grant(id uuid.UUID, c *Claim, sent time.Duration) {
 	m.on(c, func(v *visit, now time.Duration) {
-		if sent <= v.shard.reset {
+		if v.shard.resets.since(v.hash, sent) {
 			return // it may be forgotten already
 		}
 		if k := v.remembered(now, c); k != nil {
 			k.add(now, id, c.Cost)
-			k.recalled.late = max(k.recalled.late, now-sent)
+			k.recalled.answered(now, sent, c.Kept())
+			k.recalled.admit()
 		}
 	})
 }
 
 // deny notes a denial, which RetryAfter dates from some moment after sent.
-func (m *MemoryStore) deny(c *Claim, d *Decision, sent time.Duration) {
+func (m *MemoryStore) deny(c *Claim, d *Decision, sent, most time.Duration) {
 	m.on(c, func(v *visit, now time.Duration) {
-		until := sent + surely(d.RetryAfter)
+		until := sent + min(surely(d.RetryAfter), most)
 		if sent <= v.shard.refunded || until <= now {
 			return
 		}
@@ -144,7 +154,8 @@ func (v *visit) remembered(now time.Duration, c *Claim) *keyLog {
 // granted, before it asked at sent: then the store has lost something, or its clock has jumped.
 func (m *MemoryStore) contradicts(claims []Claim, decisions []Decision, sent time.Duration) bool {
 	for i := range claims {
-		if d := &decisions[i]; d.Reason == Counted && d.Remaining > m.atMost(&claims[i], sent) {
+		d := &decisions[i]
+		if d.Reason == Counted && !claims[i].AskAlways && d.Remaining > m.atMost(&claims[i], sent) {
 			return true
 		}
 	}

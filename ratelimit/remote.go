@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,6 +21,8 @@ type remote struct {
 	local     *MemoryStore
 	breakers  breakers
 	config    Config
+
+	hanging atomic.Int64 // calls of the store in goroutines of their own
 
 	outage outage // of the store
 	wrong  outage // of keys that hold no log
@@ -40,6 +43,7 @@ func newRemote(config Config) *remote {
 		r.prompt = p.Prompt()
 	}
 	r.debts.quit = make(chan struct{})
+	r.local.answersWithin = config.Timeout
 	r.breakers = breakers{server: r.server, closed: r.settleUp, byServer: make(map[string]*breaker)}
 	return r
 }
@@ -61,8 +65,8 @@ func (r *remote) take(ctx context.Context, id uuid.UUID, claims []Claim, decisio
 	switch {
 	case !ok:
 		return r.without(ctx, id, claims, decisions)
-	case pass.probe:
-		r.probe(pass, claims)
+	case pass.probed != nil:
+		r.probe(pass)
 		return r.without(ctx, id, claims, decisions)
 	}
 	q, err := r.ask(ctx, id, claims)
@@ -71,10 +75,20 @@ func (r *remote) take(ctx context.Context, id uuid.UUID, claims []Claim, decisio
 		return r.without(ctx, id, claims, decisions)
 	}
 	copy(decisions, q.decisions)
-	together := r.divided == nil || len(claims) == 1 || r.divided.Together()
-	r.local.remember(id, q.claims, q.decisions, q.sent, together)
+	if !q.local {
+		r.local.remember(id, q.claims, q.decisions, q.sent, r.denialsLast())
+	}
 	r.debts.begin(r.settleUp)
 	return nil
+}
+
+// denialsLast is for how long a denial is remembered at most. Where claims are decided apart, one may be denied by what
+// another request takes for a moment, and gives back.
+func (r *remote) denialsLast() time.Duration {
+	if r.divided == nil || r.divided.Together() {
+		return MaxWindow
+	}
+	return time.Second
 }
 
 // question is one call of the store. It works on slices of its own: if it is abandoned at the deadline, it may still
@@ -83,6 +97,7 @@ type question struct {
 	claims    []Claim
 	decisions []Decision
 	sent      time.Duration // before it was asked, on the local clock
+	local     bool          // this process has decided, and counted
 }
 
 func newQuestion(claims []Claim) *question {
@@ -108,12 +123,42 @@ func (r *remote) ask(ctx context.Context, id uuid.UUID, claims []Claim) (*questi
 	if err != nil || r.forgetful == nil || !r.local.contradicts(q.claims, q.decisions, q.sent) {
 		return q, err
 	}
-	return q, r.noted(r.await(ctx, func(ctx context.Context) error {
+	again := newQuestion(claims)
+	err = r.await(ctx, func(ctx context.Context) error {
 		if err := r.remind(ctx, q); err != nil {
 			return err
 		}
-		return put(ctx)
-	}))
+		return r.put(ctx, id, again)
+	})
+	if err != nil { // there was no time for it
+		return r.decideByMemory(ctx, id, q)
+	}
+	return again, nil
+}
+
+// decideByMemory decides a question by what this process was granted, where the store has lost that and could not be
+// reminded of it in time: in the background it is.
+func (r *remote) decideByMemory(ctx context.Context, id uuid.UUID, asked *question) (*question, error) {
+	q := newQuestion(asked.claims)
+	q.local = true
+	if err := r.local.Take(ctx, id, q.claims, q.decisions); err != nil {
+		return q, err
+	}
+	denied := slices.ContainsFunc(q.decisions, func(d Decision) bool { return !d.Allowed })
+	for i := range q.decisions {
+		if d := &q.decisions[i]; d.Reason == Exhausted {
+			d.Reason = CachedExhausted
+		}
+	}
+	r.debts.run(func() {
+		_ = r.bounded(context.Background(), func(ctx context.Context) error {
+			if denied {
+				return r.remind(ctx, asked)
+			}
+			return r.tell(ctx, r.local.past(asked.claims))
+		})
+	})
+	return q, nil
 }
 
 // put asks once.
@@ -127,12 +172,12 @@ func (r *remote) put(ctx context.Context, id uuid.UUID, q *question) error {
 
 // remind takes back what the store has just granted, and tells it what it should have known.
 func (r *remote) remind(ctx context.Context, q *question) error {
+	r.settleUp() // it may have lost more
 	for i := range q.claims {
 		if err := r.store.Refund(ctx, q.claims[i].Key, q.decisions[i].Ticket); err != nil {
 			return err
 		}
 	}
-	r.settleUp() // it may have lost more
 	return r.tell(ctx, r.local.past(q.claims))
 }
 
@@ -210,10 +255,14 @@ func (d Decision) decidedAlone(share, c *Claim) Decision {
 
 // probe finds out in the background whether a server is back: it is reminded of what is known of the claims' keys,
 // which is a write, and if it cannot be reminded, it is asked without counting.
-func (r *remote) probe(p pass, claims []Claim) {
-	q := newQuestion(claims)
+func (r *remote) probe(p pass) {
+	q := newQuestion(p.probed)
 	for i := range q.claims {
 		q.claims[i].Cost = 0
+	}
+	if r.hanging.Load() >= maxHangingProbes {
+		p.done(errHanging)
+		return
 	}
 	r.debts.run(func() {
 		err := r.bounded(context.Background(), func(ctx context.Context) error {
@@ -278,6 +327,15 @@ func (r *remote) noted(err error) error {
 	return err
 }
 
+// A store that minds its context returns soon after its time is up. Of calls that do not, there may be so many; of those
+// that ask whether it is back, fewer.
+const (
+	maxHanging       = 1000
+	maxHangingProbes = 64
+)
+
+var errHanging = errors.New("the store is not asked: too many calls of it have never returned")
+
 // within runs call for at most the Timeout.
 func (r *remote) within(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.Timeout)
@@ -288,14 +346,22 @@ func (r *remote) within(ctx context.Context, call func(context.Context) error) e
 // await runs call until ctx is done. A call that overruns is left to itself: a client that ignores its context ends by
 // its own limits.
 func (r *remote) await(ctx context.Context, call func(context.Context) error) error {
+	if r.hanging.Load() >= maxHanging {
+		return errHanging
+	}
+	deadline, _ := ctx.Deadline()
+	earlier, cancel := context.WithDeadline(ctx, deadline.Add(-r.config.Timeout/20)) // so that it can say whose fault it is
+	defer cancel()
 	answer := make(chan error, 1)
+	r.hanging.Add(1)
 	go func() {
+		defer r.hanging.Add(-1)
 		defer func() {
 			if p := recover(); p != nil { // outside the reach of any server's own recovery
 				answer <- fmt.Errorf("the store panicked: %v", p)
 			}
 		}()
-		answer <- call(ctx)
+		answer <- call(earlier)
 	}()
 	select {
 	case err := <-answer:

@@ -18,8 +18,10 @@ type shard struct {
 	number uint64 // of the shard
 	ids    uint64 // made so far
 
-	// When a Refund and a Reset last changed a log: what another store answered to a question from before is stale.
-	refunded, reset time.Duration
+	// When a Refund or a Reset last changed a log: what another store answered to a question from before is stale. Of a
+	// denial that costs no more than another question; of a grant it is looked up which log was reset.
+	refunded time.Duration
+	resets   resets
 
 	none log // holds nothing
 
@@ -90,6 +92,9 @@ func (s *shard) move(k *keyLog, hash uint64) {
 		o := &s.queues[i].overflow
 		moved = append(moved, o.of(overflowID(hash))...)
 		o.remove(overflowID(hash), int(o.size))
+	}
+	for i := range moved {
+		moved[i].id = uuid.New() // another store may be told of each
 	}
 	k.addAll(moved)
 }
@@ -202,4 +207,34 @@ func (s *shard) unlink(k *keyLog) {
 	if q.front = k.next; k.next != 0 {
 		q.since = s.at(k.next).queued
 	}
+}
+
+// resets are the latest logs that were reset, by the hashes of their keys.
+type resets []struct {
+	hash uint64
+	at   time.Duration
+}
+
+// add notes a reset. Those that are older than any answer that may be on its way are dropped.
+func (r *resets) add(hash uint64, now, oldest time.Duration) {
+	kept := (*r)[:0]
+	for _, e := range *r {
+		if e.at >= oldest && e.hash != hash {
+			kept = append(kept, e)
+		}
+	}
+	*r = append(kept, struct {
+		hash uint64
+		at   time.Duration
+	}{hash, now})
+}
+
+// since reports whether a log was reset at t or later.
+func (r resets) since(hash uint64, t time.Duration) bool {
+	for _, e := range r {
+		if e.hash == hash && e.at >= t {
+			return true
+		}
+	}
+	return false
 }

@@ -22,8 +22,9 @@ type Claim struct {
 	// OnFailure is what becomes of the claim if the store cannot decide it. Stores need not look at it.
 	OnFailure Policy
 
-	// AskAlways says that a denial is not to be remembered in this process: see Config.AskAlways.
-	AskAlways bool
+	// AskAlways says that nothing is to be remembered of the claim's key: see Config.AskAlways. ForgetDenials says so of
+	// denials alone: for requests that this process refunds, and others as well.
+	AskAlways, ForgetDenials bool
 }
 
 // Kept is how long an entry of the claim is remembered.

@@ -29,6 +29,7 @@ type world struct {
 	life    int           // how often it has begun anew
 	scripts int           // how often a script reached it
 	fuse    int           // scripts until its mood is silent; 0: none
+	slow    time.Duration // how long its answers take
 }
 
 const silent = "silent"
@@ -71,6 +72,9 @@ func (w *world) hook(c *server.Peer, cmd string, _ ...string) bool {
 	default:
 		return false
 	}
+	if cmd != "INFO" {
+		time.Sleep(w.slowness())
+	}
 	mood, now, life := w.command(cmd)
 	w.redis.SetTime(now)
 	switch {
@@ -104,6 +108,19 @@ func (w *world) set(mood string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mood = mood
+}
+
+// slowly has Redis answer a command after a while.
+func (w *world) slowly(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slow = d
+}
+
+func (w *world) slowness() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.slow
 }
 
 // burn has Redis answer n scripts, and then fall silent.

@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -44,21 +46,24 @@ var done = func() context.Context {
 	return ctx
 }()
 
-// Remind implements ratelimit.Forgetful. It costs one round trip, and where keys lie apart one for each log.
+// Remind implements ratelimit.Forgetful. It costs one round trip, and where keys lie apart one for each log, all at the
+// same time.
 func (s *Store) Remind(ctx context.Context, logs []ratelimit.Past) ([]time.Duration, error) {
-	size := 1
 	if s.together {
-		size = len(logs)
+		return s.remindTogether(ctx, logs)
 	}
-	var resets []time.Duration
-	for part := range slices.Chunk(logs, max(1, size)) {
-		reset, err := s.remindTogether(ctx, part)
-		if err != nil {
-			return nil, err
-		}
-		resets = append(resets, reset...)
+	resets, errs := make([]time.Duration, len(logs)), make([]error, len(logs))
+	var all sync.WaitGroup
+	for i := range logs {
+		all.Go(func() {
+			reset, err := s.remindTogether(ctx, logs[i:i+1])
+			if errs[i] = err; err == nil {
+				resets[i] = reset[0]
+			}
+		})
 	}
-	return resets, nil
+	all.Wait()
+	return resets, errors.Join(errs...)
 }
 
 func (s *Store) remindTogether(ctx context.Context, logs []ratelimit.Past) ([]time.Duration, error) {
@@ -78,6 +83,9 @@ func (s *Store) remindTogether(ctx context.Context, logs []ratelimit.Past) ([]ti
 	})
 	if err != nil {
 		return nil, explain(err)
+	}
+	if len(reply) != len(logs) {
+		return nil, fmt.Errorf("redisstore: the script answered %d integers to %d logs", len(reply), len(logs))
 	}
 	resets := make([]time.Duration, len(reply))
 	for i, micros := range reply {

@@ -58,6 +58,7 @@ local function settle(claim)
     call('ZREMRANGEBYSCORE', key, micros(rule.kept - now), micros(now - rule.kept))
     oldest = at(key, 0)
     if oldest and oldest < 0 then
+      if -oldest > now then call('ZADD', key, '-' .. now_text, 'reset') end
       oldest, marks = at(key, 1), 1
     end
   end
