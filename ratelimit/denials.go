@@ -7,7 +7,7 @@ import (
 )
 
 // denialsPerShard bounds the denials that a shard publishes: a key under attack is likely to find a place.
-const denialsPerShard = 64
+const denialsPerShard = 16
 
 // denial is what is told, without a lock, to requests on a key that is exhausted: until then, these limits deny it at a
 // cost of 1. Whoever changes a log under the lock of its shard revokes its denial before, so that a

@@ -15,13 +15,14 @@ import (
 // The first few entries lie in the log itself, so that a decision on a small one reads one piece of memory; more of them
 // lie in a ring, which grows and shrinks by doubling.
 type log struct {
-	ring  *ring // nil: the entries are in first
-	first [inLog]entry
-	size  int32
+	ring *ring // nil: the entries are in first
+	size int32
 
 	// These two are the keyLog's. They fill what would be padding here: with it a keyLog were no longer 128 bytes.
 	queue     uint8 // index of its queue
 	published bool  // a denial of it may be found in shard.denials
+
+	first [inLog]entry
 }
 
 const (
@@ -58,7 +59,7 @@ func (l *log) drop(until time.Duration) {
 	if l.size == 0 || l.entry(0).at > until {
 		return
 	}
-	gone := l.after(until)
+	gone := l.gone(until)
 	l.size -= int32(gone)
 	if l.ring == nil {
 		copy(l.first[:l.size], l.first[gone:])
@@ -70,19 +71,19 @@ func (l *log) drop(until time.Duration) {
 	}
 }
 
+// gone returns the number of entries made until then, of which there is one. It looks near the oldest first: on a busy log
+// few leave between two requests.
+func (l *log) gone(until time.Duration) int {
+	few := 1
+	for few < int(l.size) && l.entry(few).at <= until {
+		few = min(2*few, int(l.size))
+	}
+	return few/2 + sort.Search(few-few/2, func(i int) bool { return l.entry(few/2+i).at > until })
+}
+
 // after returns the index of the first entry made after t.
 func (l *log) after(t time.Duration) int {
 	return sort.Search(int(l.size), func(i int) bool { return l.entry(i).at > t })
-}
-
-// fits reports whether a claim of cost has room under all limits.
-func (l *log) fits(now time.Duration, limits []Limit, cost int) bool {
-	for i := range limits {
-		if !limits[i].fits(l.count(now, limits[i].Window), cost) {
-			return false
-		}
-	}
-	return true
 }
 
 // fits reports whether there is room for cost beside count. A sum could overflow.

@@ -12,7 +12,7 @@ import (
 // MemoryConfig sets up a MemoryStore. The zero value is usable.
 type MemoryConfig struct {
 	// MaxKeys bounds the number of logs. 0, or less, means 1,000,000. A log of three entries takes about
-	// 250 bytes and its key, so that the default bounds a flood of new keys to some 300 MB. Logs are spread over
+	// 150 bytes and its key, so that the default bounds a flood of new keys to some 200 MB. Logs are spread over
 	// shards by a hash, and one shard can be full when the store holds a few per cent less than MaxKeys.
 	MaxKeys int
 
@@ -30,6 +30,9 @@ type MemoryConfig struct {
 // store would have allowed, none is allowed that it would have denied. Once there is room again, a new key
 // gets a log of its own, and takes its entries in the overflow log along. Those cannot be refunded or reset: they
 // leave by age alone.
+//
+// A denial of a key that is exhausted is answered without a lock while it lasts, on the monotonic clock; of two such keys
+// that fall in one place only the first is.
 //
 // A call takes time in proportion to its cost, and to the logarithm of the log where windows are several; a Refund
 // searches the log, and so does the first request that finds room after an overflow.
@@ -93,7 +96,7 @@ func (m *MemoryStore) takeOne(key string, hash uint64, c *Claim, d *Decision) {
 	now := m.now() // under the lock: a log's entries are in the order of their times
 	s.clean(now)
 	v := visit{shard: s, hash: hash, room: m.room}
-	all := v.look(now, key, c)
+	all := v.look(now, key, c, d)
 	v.settle(now, m.newID(s), key, c, d, all)
 	if d.Reason == Exhausted && c.Cost <= 1 && m.clock == nil && v.unchangedUntil(now+d.RetryAfter, c) { // another clock is read under the lock only
 		s.publish(v.own, hash, c.Limits, d, now)
@@ -122,7 +125,7 @@ func (m *MemoryStore) takeAll(id *uuid.UUID, claims []Claim, decisions []Decisio
 
 	all := true
 	for i := range claims {
-		all = visits[i].look(now, claims[i].Key, &claims[i]) && all
+		all = visits[i].look(now, claims[i].Key, &claims[i], &decisions[i]) && all
 	}
 	var made uuid.UUID
 	if id == nil {
@@ -180,14 +183,15 @@ func (v *visit) find(key string) {
 	}
 }
 
-// look reports whether a claim fits if it were alone.
-func (v *visit) look(now time.Duration, key string, c *Claim) bool {
+// look answers a claim as if it were alone, and were counted if it fits. It reports whether it does.
+func (v *visit) look(now time.Duration, key string, c *Claim, d *Decision) bool {
 	v.find(key)
 	keep := c.Kept()
 	if v.own != nil && c.Cost > 0 { // a look leaves the log as it is
 		v.own.settle(now, keep)
 	}
-	return v.view(keep).fits(now, c.Limits, max(1, c.Cost))
+	v.view(keep).describe(d, now, c.Limits, max(1, c.Cost), c.Cost)
+	return d.Allowed
 }
 
 // view returns the log that speaks for the key.
@@ -198,31 +202,35 @@ func (v *visit) view(keep time.Duration) *log {
 	return v.shard.shared(v.hash, keep, v.room)
 }
 
-// settle answers a claim, and writes its entries if all claims of the request fit.
+// settle writes a claim's entries if all claims of the request fit, and completes its decision.
 func (v *visit) settle(now time.Duration, id uuid.UUID, key string, c *Claim, d *Decision, all bool) {
 	keep := c.Kept()
-	if !all || c.Cost == 0 {
-		v.view(keep).describe(d, now, c.Limits, max(1, c.Cost), 0)
-		switch {
-		case all:
-			// Another claim may have been written to an overflow log that this one shares.
-			d.Allowed, d.RetryAfter, d.Reason = true, 0, Looked
-		case d.Allowed && c.Cost == 0:
-			d.Reason = Looked
-		case d.Allowed:
+	switch {
+	case c.Cost == 0 && d.Allowed:
+		d.Reason = Looked
+	case c.Cost == 0:
+	case !all:
+		if v.view(keep).describe(d, now, c.Limits, c.Cost, 0); d.Allowed {
 			d.Reason = Withheld
 		}
+	default:
+		v.write(now, id, key, keep, c, d)
+		d.Reason, d.Ticket = Counted, Ticket{id, c.Cost}
+	}
+}
+
+// write writes the entries of a claim that look has described.
+func (v *visit) write(now time.Duration, id uuid.UUID, key string, keep time.Duration, c *Claim, d *Decision) {
+	overflow := v.admit(now, keep, key)
+	if overflow == nil {
+		v.own.add(now, id, c.Cost)
 		return
 	}
-	if overflow := v.admit(now, keep, key); overflow == nil {
-		v.own.describe(d, now, c.Limits, c.Cost, c.Cost)
-		v.own.add(now, id, c.Cost)
-	} else { // beside what it has in other overflow logs
-		v.view(keep).describe(d, now, c.Limits, c.Cost, c.Cost)
-		overflow.add(now, overflowID(v.hash), c.Cost)
-	}
-	// It fits: look has said so. Where several claims share one overflow log, each is held to its limits alone.
-	d.Allowed, d.RetryAfter, d.Reason, d.Ticket = true, 0, Counted, Ticket{id, c.Cost}
+	// Another claim may have been written to this overflow log since. They are taken together, and each is held to
+	// its limits alone.
+	v.view(keep).describe(d, now, c.Limits, c.Cost, c.Cost)
+	d.Allowed, d.RetryAfter = true, 0
+	overflow.add(now, overflowID(v.hash), c.Cost)
 }
 
 // admit sees to it that the key has a log of its own, in the queue of window. If there is none and no room, it returns

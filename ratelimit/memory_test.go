@@ -306,6 +306,22 @@ func TestLogsThatHaveLeftAreCleanedUpAsOtherKeysAreUsed(t *testing.T) {
 	}
 }
 
+func TestAClockThatWasAheadDoesNotKeepLogsFromBeingForgotten(t *testing.T) {
+	t.Parallel()
+	m := newMemory(1000)
+	m.advance(1000 * time.Hour)
+	m.flood(1, threePerMinute) // it is in front
+	m.advance(-1000 * time.Hour)
+	m.flood(500, threePerMinute)
+	m.advance(time.Minute)
+	for range 500 {
+		m.allow("k", threePerMinute)
+	}
+	if n := m.Len(); n > 2 {
+		t.Errorf("it holds %d logs: one that is ahead holds up those that have left", n)
+	}
+}
+
 // A tiny store under random traffic is full most of the time. However requests of a key are spread over
 // its own log and the overflow logs, it is never allowed more than its limit.
 func TestNoKeyExceedsItsLimitHoweverFullTheStore(t *testing.T) {
