@@ -56,8 +56,8 @@ func (s *shard) published(hash uint64) *atomic.Pointer[denial] {
 func (s *shard) publish(k *keyLog, hash uint64, limits []Limit, d *Decision, now time.Duration) {
 	place := s.published(hash)
 	q := place.Load()
-	if q == nil || q.key != k.key || !q.is(limits) {
-		if q != nil && q.until.Load() > int64(now) || canonical(k.key) != k.key {
+	if q == nil || q.key != k.key || q.limit != d.Limit || !q.is(limits) {
+		if q != nil && q.key != k.key && q.until.Load() > int64(now) || canonical(k.key) != k.key {
 			return
 		}
 		q = &denial{key: k.key, limit: d.Limit, limits: slices.Clone(limits)}

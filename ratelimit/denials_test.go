@@ -173,6 +173,21 @@ func TestMoreKeysThanDenialsArePublishedAreAllDenied(t *testing.T) {
 	})
 }
 
+func TestAPublishedDenialNamesTheLimitThatBindsNow(t *testing.T) {
+	inMemory(t, func(t *testing.T, lim *ratelimit.Limiter, _ *ratelimit.MemoryStore) {
+		limits := []ratelimit.Limit{twoPerTenSeconds, {MaxRequests: 3, Window: time.Hour}}
+		want := []ratelimit.Limit{limits[1], limits[0], limits[0], limits[0], limits[1], limits[1], limits[1]}
+		for i, limit := range want {
+			if i == 4 {
+				time.Sleep(twoPerTenSeconds.Window)
+			}
+			if d := knock(t, lim, "k", limits...); i >= 2 && d.Limit != limit {
+				t.Errorf("request %d: %+v, want it bound by %v", i+1, d, limit)
+			}
+		}
+	})
+}
+
 // A store on a clock of its own decides under its locks alone. Whatever is done, it and one that publishes denials must
 // give the same answers.
 func TestPublishedDenialsChangeNoAnswer(t *testing.T) {
