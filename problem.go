@@ -81,6 +81,9 @@ func WriteError(w http.ResponseWriter, err error) {
 }
 
 func (p problem) write(w http.ResponseWriter) {
+	if p.Status == http.StatusRequestTimeout { // RFC 9110, section 15.5.9
+		w.Header().Set("Connection", "close")
+	}
 	body, err := json.Marshal(p)
 	if err != nil { // strings and an int: it cannot be
 		http.Error(w, p.Title, p.Status)
@@ -111,8 +114,8 @@ func (e *UnavailableError) Error() string {
 	return "sash: the rate limit store cannot decide, and a rule fails closed"
 }
 
-// Status is the HTTP status for an error that an adapter's Failed gets: 413 for a body over the cap, 400 for any
-// other request that has no key, or is not what a typed handler takes, and 503 if the server is at fault: a rule fails
+// Status is the HTTP status for an error that an adapter's Failed gets: 413 for a body over the cap, 408 for one that
+// does not come within the server's ReadTimeout, 400 for any other request that has no key, or is not what a typed handler takes, and 503 if the server is at fault: a rule fails
 // closed, the Limiter is closed, or LimitsFunc has failed.
 func Status(err error) int {
 	keyError, noKey := errors.AsType[*keyexpr.KeyError](err)
@@ -121,10 +124,18 @@ func Status(err error) int {
 	switch {
 	case noKey && keyError.Problem == keyexpr.TooLarge, unbound && cut:
 		return http.StatusRequestEntityTooLarge
+	case (noKey && keyError.Problem == keyexpr.Unreadable || unbound) && timedOut(err):
+		return http.StatusRequestTimeout
 	case noKey, unbound:
 		return http.StatusBadRequest
 	}
 	return http.StatusServiceUnavailable
+}
+
+// timedOut reports whether a body did not come in the time that the server gives it (http.Server.ReadTimeout).
+func timedOut(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // Detail is one sentence about such an error that is fit for the client, "" if it is none of the client's business.

@@ -63,7 +63,8 @@ type Rule struct {
 	CountIf string
 
 	// ResetIf is a condition on the finished response as well: where it is true, everything counted for the key
-	// is forgotten. "" means never. It costs a round trip where it resets.
+	// is forgotten. Where one route has several methods, name the one that proves something:
+	// request.method == "POST" && response.status == 200. "" means never. It costs a round trip where it resets.
 	ResetIf string
 
 	// DryRun lets the rule decide, count and report without ever denying. It shares no quota with a live rule,
