@@ -5,7 +5,7 @@ func (m *MemoryStore) Len() int {
 	n := 0
 	for i := range m.shards {
 		m.shards[i].mu.Lock()
-		n += len(m.shards[i].logs)
+		n += m.shards[i].size
 		m.shards[i].mu.Unlock()
 	}
 	return n
@@ -17,11 +17,9 @@ func (m *MemoryStore) Entries() int {
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.mu.Lock()
-		for _, l := range s.logs {
-			n += l.size
-		}
-		for _, q := range s.queues {
-			n += q.overflow.size
+		s.each(func(k *keyLog) { n += int(k.size) })
+		for i := range s.queues {
+			n += int(s.queues[i].overflow.size)
 		}
 		s.mu.Unlock()
 	}

@@ -47,10 +47,16 @@ func ValidateLimits(limits []Limit) error {
 	if len(limits) == 0 {
 		return fmt.Errorf("%w limits: there is none, and the key would be unlimited", ErrInvalid)
 	}
-	for _, l := range limits {
-		if err := l.Validate(); err != nil {
-			return fmt.Errorf("%w limit: %w", ErrInvalid, err)
+	for i := range limits {
+		if l := &limits[i]; !l.valid() {
+			return fmt.Errorf("%w limit: %w", ErrInvalid, l.Validate())
 		}
 	}
 	return nil
+}
+
+// valid is Validate for the many that are: it is asked with every request.
+func (l *Limit) valid() bool {
+	return l.MaxRequests >= 1 && l.MaxRequests <= MaxMaxRequests &&
+		l.Window >= MinWindow && l.Window <= MaxWindow && l.Window%time.Microsecond == 0
 }

@@ -159,10 +159,14 @@ func (l *Limiter) Allow(ctx context.Context, key string, limits ...Limit) (Decis
 
 // AllowN is Allow for a request that counts as cost requests: all of them or none. A cost above MaxRequests
 // is denied for ever (Reason TooCostly); a cost of 0 is a Peek. One round trip; a cost of n writes n entries.
-func (l *Limiter) AllowN(ctx context.Context, key string, cost int, limits ...Limit) (Decision, error) {
-	claims := [1]Claim{{Key: key, Limits: limits, Cost: cost}}
-	var decisions [1]Decision
-	err := l.take(ctx, claims[:], decisions[:])
+func (l *Limiter) AllowN(ctx context.Context, key string, cost int, limits ...Limit) (d Decision, err error) {
+	if l.memory != nil {
+		err = l.allowHere(key, &Claim{Limits: limits, Cost: cost}, &d)
+		return d, err
+	}
+	// What goes to a Store of which nothing is known is of its own: the caller's limits need not be allocated then.
+	decisions := make([]Decision, 1)
+	err = l.Take(ctx, []Claim{{Key: key, Limits: slices.Clone(limits), Cost: cost}}, decisions)
 	return decisions[0], err
 }
 
@@ -179,8 +183,54 @@ func (l *Limiter) Peek(ctx context.Context, key string, limits ...Limit) (Decisi
 // redisstore says what it does across the slots of a Cluster.
 func (l *Limiter) AllowAll(ctx context.Context, claims ...Claim) ([]Decision, error) {
 	decisions := make([]Decision, len(claims))
-	err := l.take(ctx, slices.Clone(claims), decisions)
+	err := l.Take(ctx, slices.Clone(claims), decisions)
 	return decisions, err
+}
+
+// Take is AllowAll into the caller's slices: decisions[i] answers claims[i]. The Keys of the claims may be rewritten to
+// those of their logs. Neither slice is kept, and nothing is allocated where a MemoryStore knows the keys.
+func (l *Limiter) Take(ctx context.Context, claims []Claim, decisions []Decision) error {
+	if len(decisions) != len(claims) {
+		return fmt.Errorf("%w request: %d decisions cannot answer %d claims", ErrInvalid, len(decisions), len(claims))
+	}
+	if l.memory != nil && len(claims) == 1 {
+		return l.allowHere(claims[0].Key, &claims[0], &decisions[0])
+	}
+	if err := l.check(); err != nil {
+		return err
+	}
+	if err := l.validate(claims); err != nil {
+		return err
+	}
+	err := l.decide(ctx, claims, decisions)
+	l.counters.count(0, decisions)
+	return err
+}
+
+// allowHere decides one claim, on key, in memory.
+func (l *Limiter) allowHere(key string, c *Claim, d *Decision) error {
+	if l.closed.Load() {
+		return ErrClosed
+	}
+	hash := l.memory.hash(key)
+	if l.deniedHere(key, hash, c, d) {
+		l.counters.countOne(hash, d)
+		return nil
+	}
+	if err := l.validateOne(key, c); err != nil {
+		return err
+	}
+	if own := l.key(key); own != key {
+		key, hash = own, l.memory.hash(own)
+	}
+	l.memory.takeOne(key, hash, c, d)
+	l.counters.countOne(hash, d)
+	return nil
+}
+
+// deniedHere answers a claim by a denial in memory that still holds. The claim may be invalid: a denial is of one that was not.
+func (l *Limiter) deniedHere(key string, hash uint64, c *Claim, d *Decision) bool {
+	return c.Cost&^1 == 0 && l.config.KeySecret == nil && l.memory.denied(key, hash, c.Limits, d)
 }
 
 // Denied reports whether some of claims are denied for certain, in which case the decisions answer all of them. It
@@ -199,7 +249,7 @@ func (l *Limiter) Denied(ctx context.Context, ask bool, claims ...Claim) (decisi
 		denied = l.looksDenied(ctx, claims, decisions)
 	}
 	if denied {
-		l.counters.count(decisions)
+		l.counters.count(0, decisions)
 	}
 	return decisions, denied
 }
@@ -271,22 +321,10 @@ func (l *Limiter) Close() error {
 	return nil
 }
 
-// take decides claims, whose keys it makes canonical, into decisions.
-func (l *Limiter) take(ctx context.Context, claims []Claim, decisions []Decision) error {
-	if err := l.check(); err != nil {
-		return err
-	}
-	if err := l.validate(claims); err != nil {
-		return err
-	}
-	err := l.decide(ctx, claims, decisions)
-	l.counters.count(decisions)
-	return err
-}
-
 func (l *Limiter) decide(ctx context.Context, claims []Claim, decisions []Decision) error {
 	if l.remote == nil {
-		return l.memory.Take(ctx, uuid.New(), claims, decisions)
+		l.memory.takeAll(nil, claims, decisions)
+		return nil
 	}
 	return l.remote.take(ctx, uuid.New(), claims, decisions)
 }
@@ -326,20 +364,8 @@ func (l *Limiter) validate(claims []Claim) error {
 	}
 	for i := range claims {
 		c := &claims[i]
-		if c.Key == "" {
-			return errEmptyKey
-		}
-		if c.Cost < 0 {
-			return fmt.Errorf("%w cost %d: want 0 or more", ErrInvalid, c.Cost)
-		}
-		if err := ValidateLimits(c.Limits); err != nil {
+		if err := l.validateOne(c.Key, c); err != nil {
 			return err
-		}
-		if c.Keep < 0 || c.Keep > MaxWindow {
-			return fmt.Errorf("%w Keep %v: want 0 to %v", ErrInvalid, c.Keep, MaxWindow)
-		}
-		if c.OnFailure > FailLocal {
-			return fmt.Errorf("%w OnFailure: there is no Policy %d", ErrInvalid, c.OnFailure)
 		}
 		c.AskAlways = c.AskAlways || l.config.AskAlways
 		c.Key = l.key(c.Key)
@@ -348,6 +374,25 @@ func (l *Limiter) validate(claims []Claim) error {
 				return fmt.Errorf("%w request: two of its claims have the same key", ErrInvalid)
 			}
 		}
+	}
+	return nil
+}
+
+func (l *Limiter) validateOne(key string, c *Claim) error {
+	if key == "" {
+		return errEmptyKey
+	}
+	if c.Cost < 0 {
+		return fmt.Errorf("%w cost %d: want 0 or more", ErrInvalid, c.Cost)
+	}
+	if err := ValidateLimits(c.Limits); err != nil {
+		return err
+	}
+	if c.Keep < 0 || c.Keep > MaxWindow {
+		return fmt.Errorf("%w Keep %v: want 0 to %v", ErrInvalid, c.Keep, MaxWindow)
+	}
+	if c.OnFailure > FailLocal {
+		return fmt.Errorf("%w OnFailure: there is no Policy %d", ErrInvalid, c.OnFailure)
 	}
 	return nil
 }

@@ -9,12 +9,32 @@ import (
 	"github.com/google/uuid"
 )
 
-// log is the record of one key: an entry for each allowed request, oldest first, in a ring that grows on
-// demand. It is the algorithm alone: no lock, no clock, no key. Times are those of the store's clock.
+// log is the record of one key: an entry for each allowed request, oldest first. It is the algorithm alone: no lock, no
+// clock, no key. Times are those of the store's clock.
+//
+// The first few entries lie in the log itself, so that a decision on a small one reads one piece of memory; more of them
+// lie in a ring, which grows and shrinks by doubling.
 type log struct {
-	ring []entry // its length is a power of two, or 0
-	head int     // index of the oldest entry
-	size int
+	ring  *ring // nil: the entries are in first
+	first [inLog]entry
+	size  int32
+
+	// These two are the keyLog's. They fill what would be padding here: with it a keyLog were no longer 128 bytes.
+	queue     uint8 // index of its queue
+	published bool  // a denial of it may be found in shard.denials
+}
+
+const (
+	inLog    = 3
+	minRing  = 8
+	sparse   = 8 // a ring is shrunk if it is at most 1/8 full ...
+	shrunkBy = 4 // ... and is at most half full then, so that it does not grow again at once
+)
+
+// ring holds entries in a circle.
+type ring struct {
+	entries []entry // their number is a power of two
+	head    int     // index of the oldest
 }
 
 type entry struct {
@@ -28,36 +48,65 @@ type entry struct {
 // claim that follows the step.
 func (l *log) settle(now, keep time.Duration) {
 	l.drop(now - keep)
-	for i := l.size - 1; i >= 0 && l.entry(i).at > now; i-- {
+	for i := int(l.size) - 1; i >= 0 && l.entry(i).at > now; i-- {
 		l.entry(i).at = now
 	}
 }
 
 // drop removes the entries made until then.
 func (l *log) drop(until time.Duration) {
-	for l.size > 0 && l.entry(0).at <= until {
-		l.head = (l.head + 1) & (len(l.ring) - 1)
-		l.size--
+	if l.size == 0 || l.entry(0).at > until {
+		return
 	}
+	gone := l.after(until)
+	l.size -= int32(gone)
+	if l.ring == nil {
+		copy(l.first[:l.size], l.first[gone:])
+		return
+	}
+	l.ring.head = (l.ring.head + gone) & (len(l.ring.entries) - 1)
+	if n := len(l.ring.entries); n > minRing && int(l.size) <= n/sparse {
+		l.resize(max(minRing, n/shrunkBy))
+	}
+}
+
+// after returns the index of the first entry made after t.
+func (l *log) after(t time.Duration) int {
+	return sort.Search(int(l.size), func(i int) bool { return l.entry(i).at > t })
+}
+
+// fits reports whether a claim of cost has room under all limits.
+func (l *log) fits(now time.Duration, limits []Limit, cost int) bool {
+	for i := range limits {
+		if !limits[i].fits(l.count(now, limits[i].Window), cost) {
+			return false
+		}
+	}
+	return true
+}
+
+// fits reports whether there is room for cost beside count. A sum could overflow.
+func (limit *Limit) fits(count, cost int) bool {
+	return cost <= limit.MaxRequests && count <= limit.MaxRequests-cost
 }
 
 // describe answers a claim at now: denied if the binding limit denies it, else with charged entries counted
-// as made now, which the caller is about to add. It changes nothing.
-func (l *log) describe(now time.Duration, limits []Limit, cost, charged int) Decision {
-	binding := l.under(now, limits[0], cost, charged)
+// as made now, which the caller is about to add. It changes nothing but d.
+func (l *log) describe(d *Decision, now time.Duration, limits []Limit, cost, charged int) {
+	l.under(d, now, limits[0], cost, charged)
 	for _, limit := range limits[1:] {
-		if other := l.under(now, limit, cost, charged); other.Binds(binding) {
-			binding = other
+		var other Decision
+		if l.under(&other, now, limit, cost, charged); other.Binds(*d) {
+			*d = other
 		}
 	}
-	return binding
 }
 
 // under is describe for one limit.
-func (l *log) under(now time.Duration, limit Limit, cost, charged int) Decision {
+func (l *log) under(d *Decision, now time.Duration, limit Limit, cost, charged int) {
 	count := l.count(now, limit.Window)
-	d := Decision{
-		Allowed:   cost <= limit.MaxRequests && count <= limit.MaxRequests-cost, // a sum could overflow
+	*d = Decision{
+		Allowed:   limit.fits(count, cost),
 		Limit:     limit,
 		Remaining: max(0, limit.MaxRequests-count-charged),
 	}
@@ -75,46 +124,47 @@ func (l *log) under(now time.Duration, limit Limit, cost, charged int) Decision 
 		d.Reason = Exhausted
 		d.RetryAfter = l.leaving(now, limit.Window, count, count+cost-limit.MaxRequests)
 	}
-	return d
 }
 
 // count returns the number of entries in (now-window, now].
 func (l *log) count(now, window time.Duration) int {
 	since := now - window
 	if l.size == 0 || l.entry(0).at > since {
-		return l.size
+		return int(l.size)
 	}
-	return l.size - sort.Search(l.size, func(i int) bool { return l.entry(i).at > since })
+	return int(l.size) - l.after(since)
 }
 
 // between returns the number of entries in (since, until].
 func (l *log) between(since, until time.Duration) int {
-	after := func(t time.Duration) int {
-		return sort.Search(l.size, func(i int) bool { return l.entry(i).at > t })
-	}
-	return max(0, after(until)-after(since))
+	return max(0, l.after(until)-l.after(since))
 }
 
 // leaving returns the time until the k-th oldest of the count newest entries is exactly window old.
 func (l *log) leaving(now, window time.Duration, count, k int) time.Duration {
-	return min(now, l.entry(l.size-count+k-1).at) + window - now
+	return min(now, l.entry(int(l.size)-count+k-1).at) + window - now
+}
+
+// left reports whether every entry has left window at now. An entry ahead of now has not.
+func (l *log) left(now, window time.Duration) bool {
+	return l.size == 0 || l.entry(int(l.size)-1).at <= now-window
 }
 
 // add appends n entries made at now, which must not lie before the newest.
 func (l *log) add(now time.Duration, id uuid.UUID, n int) {
 	for range n {
-		if l.size == len(l.ring) {
-			l.resize(max(1, 2*len(l.ring)))
+		if int(l.size) == l.room() {
+			l.resize(max(minRing, 2*l.room()))
 		}
 		l.size++
-		*l.entry(l.size - 1) = entry{now, id}
+		*l.entry(int(l.size) - 1) = entry{now, id}
 	}
 }
 
 // remove drops up to n entries of id.
 func (l *log) remove(id uuid.UUID, n int) {
 	kept := 0
-	for i := range l.size {
+	for i := range int(l.size) {
 		e := *l.entry(i)
 		if n > 0 && e.id == id {
 			n--
@@ -123,26 +173,24 @@ func (l *log) remove(id uuid.UUID, n int) {
 		*l.entry(kept) = e
 		kept++
 	}
-	l.size = kept
+	l.size = int32(kept)
 }
 
-// newLog returns a log of entries in any order.
-func newLog(entries []entry) *log {
+// addAll adds entries in any order to an empty log.
+func (l *log) addAll(entries []entry) {
 	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
-	var l log
 	for _, e := range entries {
 		l.add(e.at, e.id, 1)
 	}
-	return &l
 }
 
 // of returns the entries of id.
 func (l *log) of(id uuid.UUID) []entry {
-	return slices.DeleteFunc(l.entries(), func(e entry) bool { return e.id != id })
+	return slices.DeleteFunc(l.all(), func(e entry) bool { return e.id != id })
 }
 
-// entries returns a copy of all entries, oldest first.
-func (l *log) entries() []entry {
+// all returns a copy of all entries, oldest first.
+func (l *log) all() []entry {
 	list := make([]entry, l.size)
 	for i := range list {
 		list[i] = *l.entry(i)
@@ -150,13 +198,27 @@ func (l *log) entries() []entry {
 	return list
 }
 
-func (l *log) resize(capacity int) {
-	ring := make([]entry, capacity)
-	for i := range l.size {
-		ring[i] = *l.entry(i)
+// room is how many entries the log can hold before it grows.
+func (l *log) room() int {
+	if l.ring == nil {
+		return inLog
 	}
-	l.ring, l.head = ring, 0
+	return len(l.ring.entries)
+}
+
+// resize moves the entries into a ring of that capacity.
+func (l *log) resize(capacity int) {
+	entries := make([]entry, capacity)
+	for i := range int(l.size) {
+		entries[i] = *l.entry(i)
+	}
+	l.ring = &ring{entries: entries}
 }
 
 // entry returns the i-th oldest entry.
-func (l *log) entry(i int) *entry { return &l.ring[(l.head+i)&(len(l.ring)-1)] }
+func (l *log) entry(i int) *entry {
+	if l.ring == nil {
+		return &l.first[i]
+	}
+	return &l.ring.entries[(l.ring.head+i)&(len(l.ring.entries)-1)]
+}

@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"context"
-	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
 	"time"
@@ -40,6 +39,7 @@ type MemoryStore struct {
 	seed   maphash.Seed
 	start  time.Time
 	clock  func() time.Time // nil: the monotonic clock
+	name   [8]byte          // random, begins all ids that this store makes
 }
 
 const (
@@ -62,13 +62,14 @@ func NewMemoryStore(config MemoryConfig) *MemoryStore {
 		seed:   maphash.MakeSeed(),
 		start:  time.Now(),
 		clock:  config.Now,
+		name:   newName(),
 	}
 	if m.clock != nil {
 		m.start = m.clock()
 	}
 	for i := range m.shards {
 		s := &m.shards[i]
-		s.logs = make(map[string]*keyLog)
+		s.number, s.table = uint64(i), newTable(m.seed)
 		s.refunded, s.reset = -1, -1 // never
 	}
 	return m
@@ -76,35 +77,66 @@ func NewMemoryStore(config MemoryConfig) *MemoryStore {
 
 // Take implements Store. It never fails, and ignores ctx: it waits for nothing but its own short locks.
 func (m *MemoryStore) Take(_ context.Context, id uuid.UUID, claims []Claim, decisions []Decision) error {
+	m.takeAll(&id, claims, decisions)
+	return nil
+}
+
+// takeOne is Take for one claim on key, which has that hash, under an id that the store makes. A denial is published. The
+// key, which a new log keeps, is not read from the claim: the compiler would think that the Limits are kept as well, and
+// Limiter.Allow would have to allocate them.
+func (m *MemoryStore) takeOne(key string, hash uint64, c *Claim, d *Decision) {
+	s := m.shard(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := m.now() // under the lock: a log's entries are in the order of their times
+	s.clean(now)
+	v := visit{shard: s, hash: hash, room: m.room}
+	all := v.look(now, key, c)
+	v.settle(now, m.newID(s), key, c, d, all)
+	if d.Reason == Exhausted && c.Cost <= 1 && v.own != nil && m.clock == nil { // another clock is read under the lock only
+		s.publish(v.own, hash, c.Limits, d, now)
+	}
+}
+
+// takeAll is Take, under an id that the store makes if id is nil.
+func (m *MemoryStore) takeAll(id *uuid.UUID, claims []Claim, decisions []Decision) {
+	var few [4]visit
+	visits := few[:0]
 	var set uint64
 	for i := range claims {
-		set |= 1 << m.index(m.hash(claims[i].Key))
+		hash := m.hash(claims[i].Key)
+		visits = append(visits, visit{shard: m.shard(hash), hash: hash, room: m.room})
+		set |= 1 << m.index(hash)
 	}
 	m.lock(set)
 	defer m.unlock(set)
-	now := m.now() // under the locks: a log's entries are in the order of their times
+	now := m.now()
 	m.clean(set, now)
 
 	all := true
 	for i := range claims {
-		all = m.look(now, &claims[i], &decisions[i]) && all
+		all = visits[i].look(now, claims[i].Key, &claims[i]) && all
+	}
+	var made uuid.UUID
+	if id == nil {
+		made = m.newID(visits[0].shard)
+		id = &made
 	}
 	for i := range claims {
-		m.settle(now, id, &claims[i], &decisions[i], all)
+		visits[i].settle(now, *id, claims[i].Key, &claims[i], &decisions[i], all)
 	}
-	return nil
 }
 
 // Refund implements Store.
 func (m *MemoryStore) Refund(_ context.Context, key string, ticket Ticket) error {
-	s := m.lockShard(key)
-	defer s.mu.Unlock()
-	s.refunded = m.now()
-	if l := s.logs[key]; l != nil {
-		l.remove(ticket.ID, ticket.Cost)
-		l.recalled.admit()
-		if l.size == 0 {
-			s.forget(l)
+	v := m.enter(key)
+	defer v.shard.mu.Unlock()
+	v.shard.refunded = m.now()
+	if v.own != nil {
+		v.own.remove(ticket.ID, ticket.Cost)
+		v.own.recalled.admit()
+		if v.own.size == 0 {
+			v.shard.forget(v.own, v.place)
 		}
 	}
 	return nil
@@ -112,52 +144,100 @@ func (m *MemoryStore) Refund(_ context.Context, key string, ticket Ticket) error
 
 // Reset implements Store.
 func (m *MemoryStore) Reset(_ context.Context, key string) error {
-	s := m.lockShard(key)
-	defer s.mu.Unlock()
-	s.refunded = m.now()
-	s.reset = s.refunded
-	if l := s.logs[key]; l != nil {
-		s.forget(l)
+	v := m.enter(key)
+	defer v.shard.mu.Unlock()
+	v.shard.refunded = m.now()
+	v.shard.reset = v.shard.refunded
+	if v.own != nil {
+		v.shard.forget(v.own, v.place)
 	}
 	return nil
 }
 
-// look answers one claim as if it were alone and nothing were written, and reports whether it fits.
-func (m *MemoryStore) look(now time.Duration, c *Claim, d *Decision) bool {
-	keep := c.Kept()
-	hash := m.hash(c.Key)
-	l := m.shard(hash).log(c.Key, hash, keep, m.room)
-	if c.Cost > 0 { // a look leaves the log as it is
-		l.settle(now, keep)
-	}
-	*d = l.describe(now, c.Limits, max(1, c.Cost), 0)
-	return d.Allowed
+// visit is what a call does to the log of one key, under the lock of its shard.
+type visit struct {
+	shard *shard
+	hash  uint64  // of the key
+	room  int     // for logs in the shard
+	own   *keyLog // nil: there is none
+	place place   // of own
 }
 
-// settle writes a claim's entries if all claims of the request fit, and completes its decision.
-func (m *MemoryStore) settle(now time.Duration, id uuid.UUID, c *Claim, d *Decision, all bool) {
-	switch {
-	case !d.Allowed:
-	case c.Cost == 0:
-		d.Reason = Looked
-	case !all:
-		d.Reason = Withheld
-	default:
-		hash := m.hash(c.Key)
-		s, keep := m.shard(hash), c.Kept()
-		l, own := s.admit(c.Key, hash, keep, m.room)
-		view := l
-		if !own { // beside what it has in other overflow logs
-			view = s.log(c.Key, hash, keep, m.room)
-		}
-		*d = view.describe(now, c.Limits, c.Cost, c.Cost)
-		// It fits: look has said so. Where several claims share one overflow log, each is held to its limits alone.
-		d.Allowed, d.RetryAfter, d.Reason, d.Ticket = true, 0, Counted, Ticket{id, c.Cost}
-		if !own {
-			id = overflowID(hash)
-		}
-		l.add(now, id, c.Cost)
+// find finds the key's own log. A denial of it that is published may be over with this visit.
+func (v *visit) find(key string) {
+	if v.own, v.place = v.shard.find(key, v.hash); v.own != nil {
+		v.shard.revoke(v.own, v.hash)
 	}
+}
+
+// look reports whether a claim fits if it were alone.
+func (v *visit) look(now time.Duration, key string, c *Claim) bool {
+	v.find(key)
+	keep := c.Kept()
+	if v.own != nil && c.Cost > 0 { // a look leaves the log as it is
+		v.own.settle(now, keep)
+	}
+	return v.view(keep).fits(now, c.Limits, max(1, c.Cost))
+}
+
+// view returns the log that speaks for the key.
+func (v *visit) view(keep time.Duration) *log {
+	if v.own != nil {
+		return &v.own.log
+	}
+	return v.shard.shared(v.hash, keep, v.room)
+}
+
+// settle answers a claim, and writes its entries if all claims of the request fit.
+func (v *visit) settle(now time.Duration, id uuid.UUID, key string, c *Claim, d *Decision, all bool) {
+	keep := c.Kept()
+	if !all || c.Cost == 0 {
+		v.view(keep).describe(d, now, c.Limits, max(1, c.Cost), 0)
+		switch {
+		case all:
+			// Another claim may have been written to an overflow log that this one shares.
+			d.Allowed, d.RetryAfter, d.Reason = true, 0, Looked
+		case d.Allowed && c.Cost == 0:
+			d.Reason = Looked
+		case d.Allowed:
+			d.Reason = Withheld
+		}
+		return
+	}
+	if overflow := v.admit(now, keep, key); overflow == nil {
+		v.own.describe(d, now, c.Limits, c.Cost, c.Cost)
+		v.own.add(now, id, c.Cost)
+	} else { // beside what it has in other overflow logs
+		v.view(keep).describe(d, now, c.Limits, c.Cost, c.Cost)
+		overflow.add(now, overflowID(v.hash), c.Cost)
+	}
+	// It fits: look has said so. Where several claims share one overflow log, each is held to its limits alone.
+	d.Allowed, d.RetryAfter, d.Reason, d.Ticket = true, 0, Counted, Ticket{id, c.Cost}
+}
+
+// admit sees to it that the key has a log of its own, in the queue of window. If there is none and no room, it returns
+// the overflow log instead. A new log takes along what the key has in the overflow logs.
+func (v *visit) admit(now, window time.Duration, key string) (overflow *log) {
+	s := v.shard
+	i := s.lookup(window)
+	switch {
+	case v.own != nil && int(v.own.queue) == i:
+		return nil
+	case i < 0:
+		i = s.open(window)
+	}
+	s.queues[i].window = max(window, s.queues[i].window) // it may be the last, which several windows share
+	switch {
+	case v.own != nil:
+		s.unlink(v.own)
+	case s.size < v.room:
+		v.own, v.place = s.insert(key, v.hash)
+		s.move(v.own, v.hash)
+	default:
+		return &s.queues[i].overflow
+	}
+	s.push(i, v.own, v.place, now)
+	return nil
 }
 
 func (m *MemoryStore) now() time.Duration {
@@ -171,16 +251,13 @@ func (m *MemoryStore) hash(key string) uint64   { return maphash.String(m.seed, 
 func (m *MemoryStore) index(hash uint64) uint64 { return hash & uint64(len(m.shards)-1) }
 func (m *MemoryStore) shard(hash uint64) *shard { return &m.shards[m.index(hash)] }
 
-// overflowID is what an entry in an overflow log bears in the place of a request's id: the hash of its key.
-func overflowID(hash uint64) (id uuid.UUID) {
-	binary.NativeEndian.PutUint64(id[:], hash)
-	return id
-}
-
-func (m *MemoryStore) lockShard(key string) *shard {
-	s := m.shard(m.hash(key))
-	s.mu.Lock()
-	return s
+// enter locks the shard of key, and finds its log.
+func (m *MemoryStore) enter(key string) visit {
+	hash := m.hash(key)
+	v := visit{shard: m.shard(hash), hash: hash, room: m.room}
+	v.shard.mu.Lock()
+	v.find(key)
+	return v
 }
 
 // clean lets each of a set of shards forget something.

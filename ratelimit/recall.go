@@ -66,9 +66,9 @@ func (m *MemoryStore) recall(claims []Claim, decisions []Decision) (now time.Dur
 
 // denial returns the limit that denies a claim, and when a client may try again; 0 if none is known to.
 func (m *MemoryStore) denial(c *Claim, now time.Duration) (Limit, time.Duration) {
-	s := m.lockShard(c.Key)
-	defer s.mu.Unlock()
-	k := s.logs[c.Key]
+	v := m.enter(c.Key)
+	defer v.shard.mu.Unlock()
+	k := v.own
 	if k == nil || !k.recalled.denies(now) || !slices.Equal(k.recalled.limits, c.Limits) {
 		return Limit{}, 0
 	}
@@ -90,11 +90,11 @@ func (m *MemoryStore) remember(id uuid.UUID, claims []Claim, decisions []Decisio
 
 // grant adds the entries of an allowed claim to its log. There may be no room for a log: then it is not remembered.
 func (m *MemoryStore) grant(id uuid.UUID, c *Claim, sent time.Duration) {
-	m.on(c, func(s *shard, now time.Duration) {
-		if sent <= s.reset {
+	m.on(c, func(v *visit, now time.Duration) {
+		if sent <= v.shard.reset {
 			return // it may be forgotten already
 		}
-		if k := m.ownLog(s, c, now); k != nil {
+		if k := v.remembered(now, c); k != nil {
 			k.add(now, id, c.Cost)
 			k.recalled.late = max(k.recalled.late, now-sent)
 		}
@@ -103,39 +103,41 @@ func (m *MemoryStore) grant(id uuid.UUID, c *Claim, sent time.Duration) {
 
 // deny notes a denial, which RetryAfter dates from some moment after sent.
 func (m *MemoryStore) deny(c *Claim, d *Decision, sent time.Duration) {
-	m.on(c, func(s *shard, now time.Duration) {
+	m.on(c, func(v *visit, now time.Duration) {
 		until := sent + surely(d.RetryAfter)
-		if sent <= s.refunded || until <= now {
+		if sent <= v.shard.refunded || until <= now {
 			return
 		}
-		if k := m.ownLog(s, c, now); k != nil {
+		if k := v.remembered(now, c); k != nil {
 			r := k.recalled
 			r.until, r.told, r.limits, r.limit = until, now+d.RetryAfter, c.Limits, d.Limit
 		}
 	})
 }
 
-// on runs f on the shard of a claim, under its lock.
-func (m *MemoryStore) on(c *Claim, f func(s *shard, now time.Duration)) {
-	s := m.lockShard(c.Key)
-	defer s.mu.Unlock()
+// on runs f on the log of a claim, under the lock of its shard.
+func (m *MemoryStore) on(c *Claim, f func(v *visit, now time.Duration)) {
+	hash := m.hash(c.Key)
+	v := visit{shard: m.shard(hash), hash: hash, room: m.room}
+	v.shard.mu.Lock()
+	defer v.shard.mu.Unlock()
 	now := m.now()
-	s.clean(now)
-	f(s, now)
+	v.shard.clean(now)
+	v.find(c.Key)
+	f(&v, now)
 }
 
-// ownLog returns the log of a claim's key, trimmed, or nil if there is none and no room.
-func (m *MemoryStore) ownLog(s *shard, c *Claim, now time.Duration) *keyLog {
+// remembered returns the log of a claim's key, trimmed, or nil if there is none and no room.
+func (v *visit) remembered(now time.Duration, c *Claim) *keyLog {
 	keep := c.Kept()
-	k, _ := s.own(c.Key, m.hash(c.Key), keep, m.room)
-	if k == nil {
+	if v.admit(now, keep, c.Key) != nil {
 		return nil
 	}
-	k.settle(now, keep)
-	if k.recalled == nil {
-		k.recalled = new(recalled)
+	v.own.settle(now, keep)
+	if v.own.recalled == nil {
+		v.own.recalled = new(recalled)
 	}
-	return k
+	return v.own
 }
 
 // contradicts reports whether a store that has just allowed claims shows more room than what this process alone was
@@ -152,10 +154,10 @@ func (m *MemoryStore) contradicts(claims []Claim, decisions []Decision, sent tim
 // atMost is the most that can remain once a claim is allowed, in view of what this process was granted until sent. An
 // entry counts if it was made less than a window ago for certain.
 func (m *MemoryStore) atMost(c *Claim, sent time.Duration) int {
-	s := m.lockShard(c.Key)
-	defer s.mu.Unlock()
+	v := m.enter(c.Key)
+	defer v.shard.mu.Unlock()
 	now, most := m.now(), MaxMaxRequests
-	k := s.logs[c.Key]
+	k := v.own
 	for _, l := range c.Limits {
 		own := 0
 		if k != nil && k.recalled != nil {
@@ -172,14 +174,14 @@ func (m *MemoryStore) owe(claims []Claim, decisions []Decision) {
 		if decisions[i].Reason != Counted {
 			continue
 		}
-		s := m.lockShard(claims[i].Key)
-		if k := s.logs[claims[i].Key]; k != nil {
-			if k.recalled == nil {
-				k.recalled = new(recalled)
+		v := m.enter(claims[i].Key)
+		if v.own != nil {
+			if v.own.recalled == nil {
+				v.own.recalled = new(recalled)
 			}
-			k.recalled.owed = true
+			v.own.recalled.owed = true
 		}
-		s.mu.Unlock()
+		v.shard.mu.Unlock()
 	}
 }
 
@@ -187,11 +189,11 @@ func (m *MemoryStore) owe(claims []Claim, decisions []Decision) {
 func (m *MemoryStore) past(claims []Claim) []Past {
 	var logs []Past
 	for i := range claims {
-		s := m.lockShard(claims[i].Key)
-		if k := s.logs[claims[i].Key]; k != nil {
-			logs = append(logs, k.past(m.now()))
+		v := m.enter(claims[i].Key)
+		if v.own != nil {
+			logs = append(logs, v.shard.past(v.own, m.now()))
 		}
-		s.mu.Unlock()
+		v.shard.mu.Unlock()
 	}
 	return logs
 }
@@ -204,20 +206,20 @@ func (m *MemoryStore) pasts(shard int, all bool) []Past {
 	defer s.mu.Unlock()
 	now := m.now()
 	var logs []Past
-	for _, k := range s.logs {
+	s.each(func(k *keyLog) {
 		if k.size > 0 && k.recalled != nil && (all || k.recalled.owed) {
-			logs = append(logs, k.past(now))
+			logs = append(logs, s.past(k, now))
 			k.recalled.owed = false
 		}
-	}
+	})
 	return logs
 }
 
 // past is what is remembered of a key: the entries that still count.
-func (k *keyLog) past(now time.Duration) Past {
-	p := Past{Key: k.key, Keep: k.queue.window}
+func (s *shard) past(k *keyLog, now time.Duration) Past {
+	p := Past{Key: k.key, Keep: s.queues[k.queue].window}
 	k.settle(now, p.Keep)
-	for i := range k.size {
+	for i := range int(k.size) {
 		e := k.entry(i)
 		if last := len(p.Grants) - 1; last >= 0 && p.Grants[last].ID == e.id {
 			p.Grants[last].Cost++ // entries of one request lie side by side
@@ -231,19 +233,19 @@ func (k *keyLog) past(now time.Duration) Past {
 // untold notes that the store was not told of logs after all.
 func (m *MemoryStore) untold(logs []Past) {
 	for _, p := range logs {
-		s := m.lockShard(p.Key)
-		if k := s.logs[p.Key]; k != nil && k.recalled != nil {
-			k.recalled.owed = true
+		v := m.enter(p.Key)
+		if v.own != nil && v.own.recalled != nil {
+			v.own.recalled.owed = true
 		}
-		s.mu.Unlock()
+		v.shard.mu.Unlock()
 	}
 }
 
 // forget drops the entries of a key that another process has reset since. They were granted that long ago, or longer.
 func (m *MemoryStore) forget(key string, reset time.Duration) {
-	s := m.lockShard(key)
-	defer s.mu.Unlock()
-	if k := s.logs[key]; k != nil && k.recalled != nil {
+	v := m.enter(key)
+	defer v.shard.mu.Unlock()
+	if k := v.own; k != nil && k.recalled != nil {
 		k.drop(m.now() - reset + k.recalled.late)
 	}
 }

@@ -1,163 +1,205 @@
 package ratelimit
 
 import (
-	"slices"
+	"encoding/binary"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // shard is a part of a MemoryStore's keys under one lock. All its methods need the lock.
 type shard struct {
 	mu     sync.Mutex
-	logs   map[string]*keyLog
-	queues []*queue // one for each longest Window in use; a program declares a handful
+	queues []queue // one for each longest Window in use; a program declares a handful
+	table
+
+	number uint64 // of the shard
+	ids    uint64 // made so far
 
 	// When a Refund and a Reset last changed a log: what another store answered to a question from before is stale.
 	refunded, reset time.Duration
+
+	none log // holds nothing
+
+	_       [64]byte // what is written under the lock does not slow down those who read without it
+	denials [denialsPerShard]atomic.Pointer[denial]
+	_       [64]byte
 }
 
-// keyLog is the log of one key, and its place in a queue.
-type keyLog struct {
-	log
-	key        string
-	queue      *queue
-	prev, next *keyLog
-	recalled   *recalled // nil unless another store decides
-}
-
-// queue holds the logs with one longest Window in the order in which they were last written to, so that the
-// first to expire is in front (but for one that a refund let expire before its turn), and the overflow log of
-// the keys that found no room.
+// queue holds the logs with one longest Window in the order in which they came to its back. There they come when they
+// are made, and again when they are found in front a Window later and have been written to since. So a log is
+// forgotten one Window after its last entry if that was its first, and two at the latest, and a request that
+// is allowed moves nothing. A queue also holds the overflow log of the keys that found no room.
 type queue struct {
-	window      time.Duration
-	front, back *keyLog
+	window      time.Duration // 0: not in use
+	front, back place
+	since       time.Duration // queued of the one in front
 	overflow    log
 }
 
-// log returns the log that speaks for key: its own; else what it has left in the overflow logs, and where there is no
-// room for a log of its own, all of the one that it shares. What it returns is not always one that is kept.
-func (s *shard) log(key string, hash uint64, window time.Duration, room int) *log {
-	if l := s.logs[key]; l != nil {
-		return &l.log
+// maxQueues bounds the work of clean, and fits log.queue. More windows than that share the last queue.
+const maxQueues = 255
+
+// shared returns the log that speaks for a key without one of its own: what it has left in the overflow logs, and where
+// there is no room for a log of its own, all of the one that it would share. It is not to be written to.
+func (s *shard) shared(hash uint64, window time.Duration, room int) *log {
+	shared := -1
+	if s.size >= room {
+		shared = s.lookup(window)
 	}
-	shared := &log{}
+	if !s.overflows() {
+		return &s.none
+	}
 	var apart []entry
-	for _, q := range s.queues {
-		if q.window == window && len(s.logs) >= room {
-			shared = &q.overflow
-			continue
+	for i := range s.queues {
+		if q := &s.queues[i]; i != shared && q.overflow.size > 0 {
+			apart = append(apart, q.overflow.of(overflowID(hash))...)
 		}
-		apart = append(apart, q.overflow.of(overflowID(hash))...)
 	}
-	if len(apart) == 0 {
-		return shared
-	}
-	return newLog(append(apart, shared.entries()...))
-}
-
-// admit returns the log to which an allowed claim on key is written, and whether it is the key's own.
-func (s *shard) admit(key string, hash uint64, window time.Duration, room int) (l *log, own bool) {
-	k, q := s.own(key, hash, window, room)
-	if k == nil {
-		return &q.overflow, false
-	}
-	return &k.log, true
-}
-
-// own returns the log of key, at the back of its queue; nil if there is none and no room. It makes one for a key that
-// has none, and moves there what the key has in the overflow logs.
-func (s *shard) own(key string, hash uint64, window time.Duration, room int) (*keyLog, *queue) {
-	q := s.queue(window)
-	if q == nil {
-		q = &queue{window: window}
-		s.queues = append(s.queues, q)
-	}
-	k := s.logs[key]
+	var view log
 	switch {
-	case k != nil:
-		k.queue.remove(k)
-	case len(s.logs) < room:
-		k = &keyLog{key: key}
-		s.logs[key] = k
-		s.move(k, hash)
+	case shared < 0:
+	case len(apart) == 0:
+		return &s.queues[shared].overflow
 	default:
-		return nil, q
+		apart = append(apart, s.queues[shared].overflow.all()...)
 	}
-	q.push(k)
-	return k, q
+	view.addAll(apart)
+	return &view
+}
+
+// overflows reports whether there is anything in the overflow logs.
+func (s *shard) overflows() bool {
+	for i := range s.queues {
+		if s.queues[i].overflow.size > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // move takes the entries of a key out of the overflow logs, into its new log.
 func (s *shard) move(k *keyLog, hash uint64) {
+	if !s.overflows() {
+		return
+	}
 	var moved []entry
-	for _, q := range s.queues {
-		if q.overflow.size > 0 {
-			moved = append(moved, q.overflow.of(overflowID(hash))...)
-			q.overflow.remove(overflowID(hash), q.overflow.size)
-		}
+	for i := range s.queues {
+		o := &s.queues[i].overflow
+		moved = append(moved, o.of(overflowID(hash))...)
+		o.remove(overflowID(hash), int(o.size))
 	}
-	if len(moved) > 0 {
-		k.log = *newLog(moved)
-	}
+	k.addAll(moved)
+}
+
+// overflowID is what an entry in an overflow log bears in the place of a request's id: the hash of its key.
+func overflowID(hash uint64) (id uuid.UUID) {
+	binary.NativeEndian.PutUint64(id[:], hash)
+	return id
 }
 
 // clean settles the overflow logs, and forgets logs and queues that hold nothing any more: up to two logs a call and
 // queue, so that the shard shrinks faster than it grows, and no call pays for a sweep.
 func (s *shard) clean(now time.Duration) {
-	for _, q := range s.queues {
-		q.overflow.settle(now, q.window)
+	for i := range s.queues {
+		q := &s.queues[i]
+		if q.overflow.size > 0 {
+			q.overflow.settle(now, q.window)
+		}
 		for range 2 {
-			if q.front == nil || !q.front.left(now, q.window) || q.front.recalled.denies(now) {
+			// One that was queued ahead of now, as the clock stepped back, must not hold up those behind it.
+			if q.front == 0 || q.since <= now && now < q.since+q.window {
 				break
 			}
-			s.forget(q.front)
+			s.examine(i, now)
+		}
+		if q.front == 0 && q.overflow.size == 0 {
+			*q = queue{}
 		}
 	}
-	s.queues = slices.DeleteFunc(s.queues, func(q *queue) bool {
-		return q.front == nil && q.overflow.size == 0
-	})
+	for n := len(s.queues); n > 0 && s.queues[n-1].window == 0; n-- {
+		s.queues = s.queues[:n-1]
+	}
 }
 
-// forget removes a log.
-func (s *shard) forget(l *keyLog) {
-	delete(s.logs, l.key)
-	l.queue.remove(l)
+// examine forgets the log in front of a queue if it has left, else it moves it to the back.
+func (s *shard) examine(i int, now time.Duration) {
+	p := s.queues[i].front
+	k := s.at(p)
+	if k.left(now, s.queues[i].window) && !k.recalled.denies(now) {
+		s.forget(k, p)
+		return
+	}
+	s.unlink(k)
+	s.push(i, k, p, now)
 }
 
-func (s *shard) queue(window time.Duration) *queue {
-	for _, q := range s.queues {
-		if q.window == window {
-			return q
+// forget removes a log, which lies at p.
+func (s *shard) forget(k *keyLog, p place) {
+	s.unlink(k)
+	s.remove(p)
+}
+
+// lookup returns the index of the queue of a window; -1 if there is none yet.
+func (s *shard) lookup(window time.Duration) int {
+	for i := range s.queues {
+		if s.queues[i].window == window {
+			return i
 		}
 	}
-	return nil
+	if s.unused() == maxQueues {
+		return maxQueues - 1
+	}
+	return -1
 }
 
-// push puts l at the back.
-func (q *queue) push(l *keyLog) {
-	l.queue, l.prev, l.next = q, q.back, nil
-	if q.back == nil {
-		q.front = l
-	} else {
-		q.back.next = l
+// open makes a queue for a window that has none.
+func (s *shard) open(window time.Duration) int {
+	i := s.unused()
+	if i == len(s.queues) {
+		s.queues = append(s.queues, queue{})
 	}
-	q.back = l
+	s.queues[i].window = window
+	return i
 }
 
-func (q *queue) remove(l *keyLog) {
-	if l.prev == nil {
-		q.front = l.next
-	} else {
-		l.prev.next = l.next
+// unused returns the index of a queue that is not in use, which may be one behind the last.
+func (s *shard) unused() int {
+	for i := range s.queues {
+		if s.queues[i].window == 0 {
+			return i
+		}
 	}
-	if l.next == nil {
-		q.back = l.prev
-	} else {
-		l.next.prev = l.prev
-	}
+	return len(s.queues)
 }
 
-// left reports whether every entry has left window at now. An entry ahead of now has not.
-func (l *log) left(now, window time.Duration) bool {
-	return l.size == 0 || l.entry(l.size-1).at <= now-window
+// push puts the log at p at the back of a queue.
+func (s *shard) push(i int, k *keyLog, p place, now time.Duration) {
+	q := &s.queues[i]
+	k.queue, k.queued, k.prev, k.next = uint8(i), now, q.back, 0
+	if q.back == 0 {
+		q.front, q.since = p, now
+	} else {
+		s.at(q.back).next = p
+	}
+	q.back = p
+}
+
+// unlink takes a log out of its queue.
+func (s *shard) unlink(k *keyLog) {
+	q := &s.queues[k.queue]
+	if k.next == 0 {
+		q.back = k.prev
+	} else {
+		s.at(k.next).prev = k.prev
+	}
+	if k.prev != 0 {
+		s.at(k.prev).next = k.next
+		return
+	}
+	if q.front = k.next; k.next != 0 {
+		q.since = s.at(k.next).queued
+	}
 }

@@ -9,30 +9,45 @@ type Stats struct {
 
 // Stats returns the counts so far.
 func (l *Limiter) Stats() Stats {
-	return Stats{Allowed: l.counters.allowed.byReason(), Denied: l.counters.denied.byReason()}
+	stats := Stats{Allowed: make(map[Reason]uint64), Denied: make(map[Reason]uint64)}
+	for i := range l.counters {
+		l.counters[i].allowed.addTo(stats.Allowed)
+		l.counters[i].denied.addTo(stats.Denied)
+	}
+	return stats
 }
 
-type counters struct{ allowed, denied tally }
+// counters count decisions in stripes, so that cores which decide on different keys do not wait for each other.
+type counters [64]stripe
+
+type stripe struct {
+	allowed, denied tally
+	_               [64]byte // no stripe shares a cache line with the next
+}
 
 // tally counts decisions by Reason.
 type tally [reasons]atomic.Uint64
 
-func (c *counters) count(decisions []Decision) {
+// count counts the decisions on claims of which one has that hash.
+func (c *counters) count(hash uint64, decisions []Decision) {
 	for i := range decisions {
-		t := &c.denied
-		if decisions[i].Allowed {
-			t = &c.allowed
-		}
-		t[min(decisions[i].Reason, reasons-1)].Add(1)
+		c.countOne(hash, &decisions[i])
 	}
 }
 
-func (t *tally) byReason() map[Reason]uint64 {
-	counts := make(map[Reason]uint64)
+func (c *counters) countOne(hash uint64, d *Decision) {
+	s := &c[hash%uint64(len(c))]
+	t := &s.denied
+	if d.Allowed {
+		t = &s.allowed
+	}
+	t[min(d.Reason, reasons-1)].Add(1)
+}
+
+func (t *tally) addTo(counts map[Reason]uint64) {
 	for r := range t {
 		if n := t[r].Load(); n > 0 {
-			counts[Reason(r)] = n
+			counts[Reason(r)] += n
 		}
 	}
-	return counts
 }
