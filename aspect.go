@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/sashlimit/sash/keyexpr"
 	"github.com/sashlimit/sash/ratelimit"
@@ -16,12 +17,14 @@ type Aspect struct {
 	limiter    *ratelimit.Limiter
 	dialect    headers.Dialect
 	showDryRun bool
+	unobserved bool
 	skip       *keyexpr.Condition // nil: none
 	rules      []rule
 	watches    bool // some rule waits for the response
 	typed      bool // the body is read before the rules are asked
 	mixed      bool // some rules depend on the body, others do not
 	routes     routes
+	works      sync.Pool // of *work
 }
 
 // Verdict is the outcome of the rules for one request.
@@ -33,8 +36,11 @@ type Verdict struct {
 	// Err tells why there is no Decision: a *keyexpr.KeyError if the request has no key. See Status.
 	Err error
 
-	// Outcomes are the decisions of the rules that apply, dry runs among them.
+	// Outcomes are the decisions of the rules that apply, dry runs among them. See Options.Unobserved.
 	Outcomes []Outcome
+
+	answer *answer      // of the one policy that denies; nil if there is none, or several
+	room   headers.Room // for fields of a denial
 }
 
 // Outcome is what one rule says of one request.
@@ -62,13 +68,15 @@ func (a *Aspect) Check(header http.Header, src keyexpr.Source) Verdict {
 			return v
 		}
 	}
-	v := a.decide(src.Request().Context(), src)
-	a.setFields(header, v)
+	w := a.begin()
+	v := a.decide(src.Request().Context(), src, w)
+	a.setFields(header, &v, w.outcomes)
+	a.end(w, &v)
 	return v
 }
 
-// decide is Check without HTTP. Whatever is wrong with a dry run, it denies nobody.
-func (a *Aspect) decide(ctx context.Context, src keyexpr.Source) Verdict {
+// decide is Check without HTTP. Whatever is wrong with a dry run, it denies nobody. The outcomes are w's, until end.
+func (a *Aspect) decide(ctx context.Context, src keyexpr.Source, w *work) Verdict {
 	v := Verdict{Decision: ratelimit.Decision{Allowed: true, Reason: ratelimit.Skipped}}
 	if a.skip != nil {
 		if skip, err := a.skip.Holds(src); skip || err != nil {
@@ -79,30 +87,26 @@ func (a *Aspect) decide(ctx context.Context, src keyexpr.Source) Verdict {
 		}
 	}
 	names := a.logNames(src.Route())
-	v.Outcomes = make([]Outcome, 0, len(a.rules))
 	for i := range a.rules {
 		r := &a.rules[i]
-		o, applies, err := r.claim(ctx, src, names[i])
-		switch {
+		switch err := r.claim(ctx, src, names[i], w); {
 		case err != nil && r.DryRun:
-			v.Outcomes = append(v.Outcomes, r.undecided())
+			w.outcomes = append(w.outcomes, r.undecided())
 		case err != nil:
-			return Verdict{Err: err}
-		case applies:
-			v.Outcomes = append(v.Outcomes, o)
+			return w.fail(err)
 		}
 	}
-	if err := a.take(ctx, v.Outcomes, false); err != nil {
-		return Verdict{Err: err}
+	if err := a.take(ctx, w, false); err != nil {
+		return w.fail(err)
 	}
-	if err := a.take(ctx, v.Outcomes, true); err != nil {
-		for i := range v.Outcomes {
-			if o := &v.Outcomes[i]; o.DryRun {
+	if err := a.take(ctx, w, true); err != nil {
+		for i := range w.outcomes {
+			if o := &w.outcomes[i]; o.DryRun {
 				*o = o.rule.undecided()
 			}
 		}
 	}
-	v.bind()
+	v.bind(w.outcomes)
 	return v
 }
 
@@ -111,7 +115,7 @@ func (a *Aspect) hasLive() bool {
 }
 
 // logNames are the rule parts of the keys of all rules on a route.
-func (a *Aspect) logNames(route string) []string {
+func (a *Aspect) logNames(route string) []ratelimit.KeyPrefix {
 	names, known := a.routes.names(route)
 	if !known {
 		names = a.routes.add(a.rules, route)
@@ -122,96 +126,101 @@ func (a *Aspect) logNames(route string) []string {
 
 // undecided is the outcome of a dry run that has no answer.
 func (r *rule) undecided() Outcome {
-	return Outcome{Rule: r.outcomeName(), DryRun: true, Decision: ratelimit.Decision{Allowed: true}, rule: r}
+	return Outcome{Rule: r.shown, DryRun: true, Decision: ratelimit.Decision{Allowed: true}, rule: r}
 }
 
-func (r *rule) outcomeName() string {
-	if r.DryRun {
-		return r.label() + " (dry run)"
-	}
-	return r.label()
-}
-
-// claim is what the rule claims for one request, and whether it applies at all.
-func (r *rule) claim(ctx context.Context, src keyexpr.Source, name string) (o Outcome, applies bool, err error) {
+// claim adds to w what the rule claims for one request, if it applies at all.
+func (r *rule) claim(ctx context.Context, src keyexpr.Source, name ratelimit.KeyPrefix, w *work) error {
 	if r.when != nil {
 		if applies, err := r.when.Holds(src); !applies || err != nil {
-			return o, false, err
+			return err
 		}
 	}
-	var space [4]string
-	parts, err := r.key.Key(src, space[:0])
+	parts, err := r.key.Key(src, w.parts[:0])
 	if err != nil {
-		return o, false, err
+		return err
 	}
 	cost := 1
 	if r.cost != nil {
 		if cost, err = r.cost.Of(src); err != nil {
-			return o, false, err
+			return err
 		}
 	}
 	plan, err := r.plans.of(ctx, src)
 	if err != nil {
-		return o, false, err
+		return err
 	}
-	return Outcome{
-		Rule:   r.outcomeName(),
+	w.outcomes = append(w.outcomes, Outcome{
+		Rule:   r.shown,
 		DryRun: r.DryRun,
 		rule:   r,
 		plan:   plan,
 		claim: ratelimit.Claim{
-			Key: ratelimit.Key(name, parts...), Limits: plan.limits, Cost: cost, Keep: r.plans.keep,
+			Key: name.Key(parts...), Limits: plan.limits, Cost: cost, Keep: r.plans.keep,
 			OnFailure: r.OnFailure, AskAlways: r.AskAlways, ForgetDenials: r.forgetDenials,
 		},
-	}, true, nil
+	})
+	return nil
 }
 
 // take decides the outcomes that are dry runs, or those that are not.
-func (a *Aspect) take(ctx context.Context, outcomes []Outcome, dryRun bool) error {
+func (a *Aspect) take(ctx context.Context, w *work, dryRun bool) error {
 	taken := func(o *Outcome) bool { return o.DryRun == dryRun && o.plan != nil }
-	var claims []ratelimit.Claim
-	for i := range outcomes {
-		if taken(&outcomes[i]) {
-			claims = append(claims, outcomes[i].claim)
+	w.claims = w.claims[:0]
+	for i := range w.outcomes {
+		if taken(&w.outcomes[i]) {
+			w.claims = append(w.claims, w.outcomes[i].claim)
 		}
 	}
-	if len(claims) == 0 {
+	if len(w.claims) == 0 {
 		return nil
 	}
-	decisions, err := a.limiter.AllowAll(ctx, claims...)
-	if err != nil {
+	decisions := w.answers()
+	if err := a.limiter.Take(ctx, w.claims, decisions); err != nil {
 		return err
 	}
-	for i := range outcomes {
-		if !taken(&outcomes[i]) {
+	for i := range w.outcomes {
+		o := &w.outcomes[i]
+		if !taken(o) {
 			continue
 		}
-		d := decisions[0]
-		if dryRun && !d.Allowed {
-			d.Allowed, d.Reason = true, ratelimit.Shadowed
+		o.Decision, decisions = decisions[0], decisions[1:]
+		if dryRun && !o.Allowed {
+			o.Allowed, o.Reason = true, ratelimit.Shadowed
 		}
-		outcomes[i].Decision, decisions = d, decisions[1:]
 	}
 	return nil
 }
 
+// denialValues is how many texts a denial needs: the values of RateLimit-Policy, RateLimit, Cache-Control, Retry-After,
+// Content-Type and Content-Length, and the name of the policy that denies. One allocation has room for all.
+const denialValues = 7
+
 // bind finds the decision that binds, and the names of all policies that deny. Where a rule fails closed there is none.
-func (v *Verdict) bind() {
+func (v *Verdict) bind(outcomes []Outcome) {
 	first := true
 	var violated []string
-	for _, o := range v.Outcomes {
+	for i := range outcomes {
+		o := &outcomes[i]
 		if o.DryRun {
 			continue
 		}
 		if o.Reason == ratelimit.FailedClosed {
-			v.Decision, v.Err = ratelimit.Decision{}, &UnavailableError{RetryAfter: o.RetryAfter}
+			*v = Verdict{Err: &UnavailableError{RetryAfter: o.RetryAfter}}
 			return
 		}
 		if first || o.Binds(v.Decision) {
 			v.Decision, first = o.Decision, false
 		}
-		if !o.Allowed {
-			violated = append(violated, o.plan.policies[o.binding()].Name())
+		if o.Allowed {
+			continue
+		}
+		at := o.binding()
+		if name := o.plan.policies[at].Name(); violated == nil {
+			v.room, v.answer = headers.NewRoom(denialValues), o.plan.answer(at)
+			violated = v.room.Value(name)
+		} else {
+			violated, v.answer = append(violated, name), nil
 		}
 	}
 	v.Violated = violated
@@ -253,17 +262,17 @@ func (a *Aspect) holds(c *keyexpr.Condition, src keyexpr.Source, otherwise bool)
 }
 
 // setFields describes a verdict in the header fields of its response.
-func (a *Aspect) setFields(header http.Header, v Verdict) {
+func (a *Aspect) setFields(header http.Header, v *Verdict, outcomes []Outcome) {
 	if unavailable, ok := errors.AsType[*UnavailableError](v.Err); ok {
 		headers.RetryAfter(header, unavailable.RetryAfter)
 	}
-	if v.Err != nil || len(v.Outcomes) == 0 {
+	if v.Err != nil || len(outcomes) == 0 {
 		return
 	}
 	var space [4]headers.Quota
 	live, dry := space[:0], []headers.Quota(nil)
-	for i := range v.Outcomes {
-		o := &v.Outcomes[i]
+	for i := range outcomes {
+		o := &outcomes[i]
 		if o.plan == nil {
 			continue
 		}
@@ -275,7 +284,7 @@ func (a *Aspect) setFields(header http.Header, v Verdict) {
 		}
 	}
 	if len(live) > 0 {
-		a.dialect.Set(header, live...)
+		a.dialect.SetIn(&v.room, header, live...)
 	}
 	if a.showDryRun && len(dry) > 0 {
 		shadow := http.Header{"Ratelimit": header["Ratelimit-Dry-Run"]} // of a level further out
@@ -283,6 +292,6 @@ func (a *Aspect) setFields(header http.Header, v Verdict) {
 		header["Ratelimit-Dry-Run"] = shadow["Ratelimit"]
 	}
 	if !v.Allowed {
-		headers.RetryAfter(header, v.RetryAfter)
+		headers.RetryAfterIn(&v.room, header, v.RetryAfter)
 	}
 }

@@ -24,6 +24,7 @@ type Options struct {
 	Skip            string          // a condition: a request for which it is true is no rule's concern
 	Dialect         headers.Dialect // of the header fields
 	ShowDryRun      bool            // tell what dry runs would have said in a header field of its own
+	Unobserved      bool            // nobody reads Verdict.Outcomes, and they need not be kept
 }
 
 // config is what the options mean for expressions.
@@ -43,6 +44,7 @@ func (o Options) config() (keyexpr.Config, error) {
 type rule struct {
 	Rule
 	name    string // logName
+	shown   string // Outcome.Rule
 	key     *keyexpr.Program
 	plans   *plans
 	when    *keyexpr.Condition
@@ -74,7 +76,10 @@ func compile(limiter *ratelimit.Limiter, options Options, config keyexpr.Config,
 	if options.Dialect < headers.Draft || options.Dialect > headers.None {
 		return nil, fmt.Errorf("sash: there is no dialect %d of header fields: choose one of package headers", options.Dialect)
 	}
-	a := &Aspect{limiter: limiter, dialect: options.Dialect, showDryRun: options.ShowDryRun, typed: config.Argument != nil}
+	a := &Aspect{
+		limiter: limiter, dialect: options.Dialect, showDryRun: options.ShowDryRun, unobserved: options.Unobserved,
+		typed: config.Argument != nil,
+	}
 	var faults []error
 	if options.Skip != "" {
 		var err error
@@ -135,7 +140,10 @@ func compileRule(declared Rule, config keyexpr.Config) (rule, error) {
 	for name, limits := range declared.Plans {
 		declared.Plans[name] = slices.Clone(limits)
 	}
-	r := rule{Rule: declared, name: declared.logName()}
+	r := rule{Rule: declared, name: declared.logName(), shown: declared.label()}
+	if r.DryRun {
+		r.shown += " (dry run)"
+	}
 	var faults []error
 	note := func(field string, err error) {
 		if err != nil && field != "" {

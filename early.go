@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/sashlimit/sash/keyexpr"
-	"github.com/sashlimit/sash/ratelimit"
 )
 
 // CheckUnread decides a request before its body is read, as far as that can be: it reports whether the rules that do
@@ -17,16 +16,20 @@ import (
 // holds a connection by sending it slowly. It costs no round trip: it asks a store in memory, or what the Limiter
 // remembers of another store's denials; only for a client that waits for 100 Continue is that store asked.
 func (a *Aspect) CheckUnread(header http.Header, src keyexpr.Source) (v Verdict, denied bool) {
-	if v, denied = a.decideUnread(src); denied {
-		a.setFields(header, v)
-	}
-	return v, denied
-}
-
-func (a *Aspect) decideUnread(src keyexpr.Source) (v Verdict, denied bool) {
 	if !a.mixed {
 		return v, false
 	}
+	w := a.begin()
+	if v, denied = a.decideUnread(src, w); denied {
+		a.setFields(header, &v, w.outcomes)
+	} else {
+		w.outcomes = w.outcomes[:0]
+	}
+	a.end(w, &v)
+	return v, denied
+}
+
+func (a *Aspect) decideUnread(src keyexpr.Source, w *work) (v Verdict, denied bool) {
 	if a.skip != nil {
 		if readsBody(a.skip.Reads()) {
 			return v, false
@@ -39,32 +42,27 @@ func (a *Aspect) decideUnread(src keyexpr.Source) (v Verdict, denied bool) {
 	names := a.logNames(src.Route())
 	for i := range a.rules {
 		if rule := &a.rules[i]; !rule.DryRun && !rule.readsBody {
-			o, applies, err := rule.claim(r.Context(), src, names[i])
-			if err != nil {
+			if err := rule.claim(r.Context(), src, names[i], w); err != nil {
 				return v, false // Check tells of it
-			}
-			if applies {
-				v.Outcomes = append(v.Outcomes, o)
 			}
 		}
 	}
-	if !a.denies(r, v.Outcomes) {
-		return Verdict{}, false
+	if !a.denies(r, w) {
+		return v, false
 	}
-	v.bind()
+	v.bind(w.outcomes)
 	return v, true
 }
 
-// denies completes outcomes if one of them denies for certain.
-func (a *Aspect) denies(r *http.Request, outcomes []Outcome) bool {
-	claims := make([]ratelimit.Claim, len(outcomes))
-	for i := range outcomes {
-		claims[i] = outcomes[i].claim
+// denies completes the outcomes if one of them denies for certain.
+func (a *Aspect) denies(r *http.Request, w *work) bool {
+	for i := range w.outcomes {
+		w.claims = append(w.claims, w.outcomes[i].claim)
 	}
 	waits := strings.EqualFold(r.Header.Get("Expect"), "100-continue")
-	decisions, denied := a.limiter.Denied(r.Context(), waits, claims...)
+	decisions, denied := a.limiter.Denied(r.Context(), waits, w.claims...)
 	for i := range decisions {
-		outcomes[i].Decision = decisions[i]
+		w.outcomes[i].Decision = decisions[i]
 	}
 	return denied
 }

@@ -39,12 +39,15 @@ func CompileFunc[In, Out any](limiter *ratelimit.Limiter, rule Rule, fn func(con
 	case rule.CountIf != "" || rule.ResetIf != "":
 		return nil, fmt.Errorf("sash: rule %q: CountIf and ResetIf wait for an HTTP response, which a function has not", rule.Name)
 	}
-	aspect, err := compile(limiter, Options{}, keyexpr.Config{Argument: reflect.TypeFor[In](), NoRequest: true}, []Rule{rule})
+	aspect, err := compile(limiter, Options{Unobserved: true}, keyexpr.Config{Argument: reflect.TypeFor[In](), NoRequest: true}, []Rule{rule})
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, in In) (out Out, err error) {
-		switch v := aspect.decide(ctx, argument{in}); {
+		work := aspect.begin()
+		v := aspect.decide(ctx, argument{in}, work)
+		aspect.end(work, &v)
+		switch {
 		case v.Err != nil:
 			return out, fmt.Errorf("sash: rule %q: %w", rule.Name, v.Err)
 		case !v.Allowed:

@@ -18,6 +18,15 @@ import (
 type plan struct {
 	limits   []ratelimit.Limit
 	policies []headers.Policy
+	answers  []*answer // to a request that one of the policies denies; none if a function has told the limits
+}
+
+// answer is what the policy at an index denies with, nil if it has not been written.
+func (p *plan) answer(at int) *answer {
+	if at >= len(p.answers) {
+		return nil
+	}
+	return p.answers[at]
 }
 
 // plans is where a rule gets the limits of a request from.
@@ -74,7 +83,16 @@ func (p *plans) plan(limits []ratelimit.Limit) (*plan, error) {
 		p.keep = max(p.keep, l.Window)
 	}
 	policies, err := newPolicies(p.label, limits)
-	return &plan{limits, policies}, err
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]*answer, len(policies))
+	for i := range policies {
+		if answers[i], err = newAnswer(policies[i].Name()); err != nil {
+			return nil, err
+		}
+	}
+	return &plan{limits, policies, answers}, nil
 }
 
 // policyNames are those that are known before a request comes, and in any case the rule's label.
@@ -123,7 +141,7 @@ func (p *plans) of(ctx context.Context, src keyexpr.Source) (*plan, error) {
 		return nil, fmt.Errorf("sash: rule %q: LimitsFunc: %w", p.label, err)
 	}
 	policies, err := newPolicies(p.label, limits)
-	return &plan{limits, policies}, err
+	return &plan{limits: limits, policies: policies}, err
 }
 
 // check is for limits that a function has told.

@@ -29,7 +29,13 @@ type problem struct {
 
 // Answer writes the answer to a request that may not go on, as a problem document: 429 for a denial, else
 // what Status says. Nothing of the request is repeated in it, and no error text of the server's.
-func (v Verdict) Answer(w http.ResponseWriter) { v.problem().write(w) }
+func (v Verdict) Answer(w http.ResponseWriter) {
+	if v.answer.fits(&v) {
+		v.answer.write(w, headers.Seconds(v.RetryAfter), &v.room)
+		return
+	}
+	v.problem().write(w)
+}
 
 // WritePlain writes {"code":429,"message":"…","data":null}, the envelope of many an API, with code as the status.
 func WritePlain(w http.ResponseWriter, code int, message string) {
@@ -90,10 +96,13 @@ func (p problem) write(w http.ResponseWriter) {
 		return
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	write(w, p.Status, "application/problem+json", body)
+	write(w, p.Status, problemType, body)
 }
 
-const plainType = "application/json; charset=utf-8"
+const (
+	problemType = "application/problem+json"
+	plainType   = "application/json; charset=utf-8"
+)
 
 func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)

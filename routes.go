@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sashlimit/sash/ratelimit"
 )
 
 // maxRoutes bounds what an Aspect remembers. Routes are patterns that the application has registered, and a program
@@ -14,12 +16,12 @@ const maxRoutes = 1000
 // routes are those on which an Aspect has seen requests, with the rule parts of keys on each, which are built once.
 // Reading takes no lock: the map is replaced, not changed.
 type routes struct {
-	known atomic.Pointer[map[string][]string]
+	known atomic.Pointer[map[string][]ratelimit.KeyPrefix]
 	mu    sync.Mutex // of writers
 }
 
 // names are the rule parts of the keys of an Aspect's rules on a route.
-func (rs *routes) names(route string) ([]string, bool) {
+func (rs *routes) names(route string) ([]ratelimit.KeyPrefix, bool) {
 	known := rs.known.Load()
 	if known == nil {
 		return nil, false
@@ -28,14 +30,14 @@ func (rs *routes) names(route string) ([]string, bool) {
 	return names, ok
 }
 
-func (rs *routes) add(rules []rule, route string) []string {
-	names := make([]string, len(rules))
-	for i, r := range rules {
-		names[i] = r.nameOn(route)
+func (rs *routes) add(rules []rule, route string) []ratelimit.KeyPrefix {
+	names := make([]ratelimit.KeyPrefix, len(rules))
+	for i := range rules {
+		names[i] = ratelimit.NewKeyPrefix(rules[i].nameOn(route))
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	known := map[string][]string{}
+	known := map[string][]ratelimit.KeyPrefix{}
 	if before := rs.known.Load(); before != nil {
 		known = maps.Clone(*before)
 	}

@@ -60,6 +60,9 @@ func (c *compiled) build(r *resolver) *CompileError {
 	if _, err := checker.Check(tree, r.language); err != nil {
 		return r.translate(err)
 	}
+	if i, ok := readIndex(tree.Node); ok {
+		c.plain, c.at = &c.reads[i], tree.Node.Location()
+	}
 	c.sole, c.elements = soleRead(tree.Node, c.reads), soleReads(tree.Node, c.reads)
 	if err := optimizer.Optimize(&tree.Node, r.language); err != nil {
 		return r.translate(err)

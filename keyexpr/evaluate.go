@@ -22,8 +22,10 @@ type compiled struct {
 	reads        []read
 
 	code     *vm.Program
-	sole     *read   // what the result is made of, if that is one read
-	elements []*read // the same for each element of a list
+	plain    *read         // the expression itself, if it is one read and no more: it needs no evaluator
+	at       file.Location // of plain
+	sole     *read         // what the result is made of, if that is one read
+	elements []*read       // the same for each element of a list
 	machines sync.Pool
 }
 
@@ -59,14 +61,33 @@ func (c *compiled) evaluate(src Source, take func(value any) *fault) (err *KeyEr
 		c.machines.Put(m)
 	}()
 	m.src = src
-	value, failure := m.vm.Run(c.code, &m.env)
-	if failure != nil {
-		return m.keyError(m.cause(failure))
+	value, failed := m.run()
+	if failed == nil {
+		failed = take(value)
 	}
-	if failed := take(value); failed != nil {
+	if failed != nil {
 		return m.keyError(failed)
 	}
 	return nil
+}
+
+// evaluateText is evaluate for an expression that is one plain read of text. It does not
+// make an interface of the text, which would be an allocation.
+func (c *compiled) evaluateText(src Source) (text string, err *KeyError) {
+	m := c.machines.Get().(*machine)
+	defer func() {
+		m.forget()
+		c.machines.Put(m)
+	}()
+	m.src = src
+	text, failed := m.plainText()
+	if failed == nil {
+		text, failed = nonEmpty(text)
+	}
+	if failed != nil {
+		return "", m.keyError(failed)
+	}
+	return text, nil
 }
 
 // never is the fault of an expression that reads nothing, and failed.
@@ -96,6 +117,11 @@ type machine struct {
 	vm      vm.VM
 	env     environment
 
+	request
+}
+
+// request is what a machine knows of the request that it evaluates.
+type request struct {
 	src    Source
 	absent *read      // the last read that yielded nil
 	query  url.Values // parsed once per evaluation, as are the next three
@@ -132,29 +158,94 @@ func newMachine(p *compiled) *machine {
 	return m
 }
 
+// run gives the value of the expression. What is one plain read needs no evaluator.
+func (m *machine) run() (value any, failed *fault) {
+	if m.program.plain != nil {
+		return m.runPlain()
+	}
+	value, err := m.vm.Run(m.program.code, &m.env)
+	if err != nil {
+		return nil, m.cause(err)
+	}
+	return value, nil
+}
+
+func (m *machine) runPlain() (value any, failed *fault) {
+	defer m.recoverAsEvaluator(&failed)
+	return m.read(m.program.plain)
+}
+
+// plainText is runPlain, where the read is one of text, for a key.
+func (m *machine) plainText() (text string, failed *fault) {
+	defer m.recoverAsEvaluator(&failed)
+	text, found, failed := m.readText(m.program.plain)
+	if failed == nil && !found {
+		failed = &fault{problem: Missing}
+	}
+	return text, failed
+}
+
+// recoverAsEvaluator makes of a panic in a method of the application what the evaluator makes of it.
+func (m *machine) recoverAsEvaluator(failed **fault) {
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	e := &file.Error{Location: m.program.at, Message: fmt.Sprintf("%v", cause)}
+	if err, ok := cause.(error); ok {
+		e.Wrap(err)
+	}
+	*failed = m.cause(e.Bind(m.program.code.Source()))
+}
+
 // text and value panic with a *fault, which the evaluation turns into an error.
 // Returning an error would cost a call by reflection.
 func (m *machine) text(index int) string {
-	rd := &m.program.reads[index]
-	text, failed := rd.text(m)
+	text, _, failed := m.readText(&m.program.reads[index])
 	if failed != nil {
-		failed.part = rd
 		panic(failed)
 	}
 	return text
 }
 
 func (m *machine) value(index any) any {
-	rd := &m.program.reads[index.(int)]
-	value, failed := rd.value(m)
+	value, failed := m.read(&m.program.reads[index.(int)])
 	if failed != nil {
-		failed.part = rd
 		panic(failed)
 	}
-	if value == nil {
+	return value
+}
+
+// read asks the request for anything.
+func (m *machine) read(rd *read) (value any, failed *fault) {
+	if rd.isText() {
+		if text, found, failed := m.readText(rd); found || failed != nil {
+			return text, failed
+		}
+		return nil, nil
+	}
+	if value, failed = rd.value(m); failed != nil {
+		failed.part = rd
+	} else if value == nil {
 		m.absent = rd
 	}
-	return value
+	return value, failed
+}
+
+// readText asks the request for what is text if it is there.
+func (m *machine) readText(rd *read) (text string, found bool, failed *fault) {
+	if rd.text != nil {
+		text, failed = rd.text(m)
+		found = true
+	} else {
+		text, found, failed = rd.maybe(m)
+	}
+	if failed != nil {
+		failed.part = rd
+	} else if !found {
+		m.absent = rd
+	}
+	return text, found, failed
 }
 
 // cause finds our own fault in an error of the evaluation. The others are its
@@ -202,7 +293,7 @@ func (m *machine) blame(failed *fault) *fault {
 // forget drops every reference to the request. The evaluator clears its stack
 // only up to its length, and its variables never.
 func (m *machine) forget() {
-	clear(m.vm.Stack[:cap(m.vm.Stack)])
+	clear(m.vm.Stack[:cap(m.vm.Stack)]) // none, if the program is one plain read
 	clear(m.vm.Variables)
-	*m = machine{program: m.program, vm: m.vm, env: m.env}
+	m.request = request{}
 }

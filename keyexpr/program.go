@@ -44,6 +44,13 @@ func (p *Program) Key(src Source, parts []string) ([]string, error) {
 	if p.constant != nil {
 		return append(parts, p.constant...), nil
 	}
+	if p.plain != nil && p.plain.isText() {
+		part, failed := p.evaluateText(src)
+		if failed != nil {
+			return parts, failed
+		}
+		return append(parts, part), nil
+	}
 	key := parts
 	failed := p.evaluate(src, func(value any) *fault {
 		all, element, failed := appendParts(parts, value)

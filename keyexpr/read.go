@@ -20,11 +20,15 @@ type read struct {
 	static reflect.Type // of the value unless it is nil; nil if it is known only at run time
 	always bool         // it is never nil
 
-	// One of the two is set. text always has a value; value yields nil for what
-	// the request does not have.
+	// One of the three is set. text always has a value; maybe has none, and value
+	// yields nil, for what the request does not have.
 	text  func(*machine) (string, *fault)
+	maybe func(*machine) (text string, found bool, _ *fault)
 	value func(*machine) (any, *fault)
 }
+
+// isText tells that the value is text unless it is nil.
+func (rd *read) isText() bool { return rd.value == nil }
 
 func textType() reflect.Type { return reflect.TypeFor[string]() }
 
@@ -100,57 +104,55 @@ func requestMember(name string, get func(*http.Request) string) read {
 // (RFC 9110, section 7.2), the expression need not know.
 func header(name string) read {
 	name = textproto.CanonicalMIMEHeaderKey(name)
-	value := func(m *machine) (any, *fault) { return first(m.src.Request().Header[name]), nil }
+	value := func(m *machine) (string, bool, *fault) { return first(m.src.Request().Header[name]) }
 	if name == "Host" {
-		value = func(m *machine) (any, *fault) { return m.src.Request().Host, nil }
+		value = func(m *machine) (string, bool, *fault) { return m.src.Request().Host, true, nil }
 	}
-	return read{part: call("header", name), owner: "request", noun: "header " + strconv.Quote(name), static: textType(), value: value}
+	return read{part: call("header", name), owner: "request", noun: "header " + strconv.Quote(name), static: textType(), maybe: value}
 }
 
-func first(values []string) any {
+func first(values []string) (text string, found bool, _ *fault) {
 	if len(values) == 0 {
-		return nil
+		return "", false, nil
 	}
-	return values[0]
+	return values[0], true, nil
 }
 
 // cookie decodes percent-escapes, as Gin's Cookie does for its handlers: a byte
 // and its escape would else be two keys of one value.
 func cookie(name string) read {
-	return read{part: call("cookie", name), owner: "request", noun: "cookie " + strconv.Quote(name), static: textType(), value: func(m *machine) (any, *fault) {
+	return read{part: call("cookie", name), owner: "request", noun: "cookie " + strconv.Quote(name), static: textType(), maybe: func(m *machine) (string, bool, *fault) {
 		c, err := m.src.Request().Cookie(name)
 		if err != nil {
-			return nil, nil
+			return "", false, nil
 		}
 		if value, err := url.QueryUnescape(c.Value); err == nil {
-			return value, nil
+			return value, true, nil
 		}
-		return c.Value, nil
+		return c.Value, true, nil
 	}}
 }
 
 func call(function, argument string) string { return function + "(" + strconv.Quote(argument) + ")" }
 
 func queryParameter(name step) read {
-	return read{part: "query" + name.String(), owner: "request", noun: "query parameter " + strconv.Quote(name.name), static: textType(), value: func(m *machine) (any, *fault) {
+	return read{part: "query" + name.String(), owner: "request", noun: "query parameter " + strconv.Quote(name.name), static: textType(), maybe: func(m *machine) (string, bool, *fault) {
 		return sole(m.queryValues()[name.name])
 	}}
 }
 
 func pathParameter(name step) read {
-	return read{part: "params" + name.String(), owner: "request", noun: "path parameter " + strconv.Quote(name.name), static: textType(), value: func(m *machine) (any, *fault) {
-		if value, ok := m.src.Param(name.name); ok {
-			return value, nil
-		}
-		return nil, nil
+	return read{part: "params" + name.String(), owner: "request", noun: "path parameter " + strconv.Quote(name.name), static: textType(), maybe: func(m *machine) (string, bool, *fault) {
+		value, ok := m.src.Param(name.name)
+		return value, ok, nil
 	}}
 }
 
 func formField(name step) read {
-	return read{part: "form" + name.String(), owner: "request", noun: "form field " + strconv.Quote(name.name), static: textType(), value: func(m *machine) (any, *fault) {
+	return read{part: "form" + name.String(), owner: "request", noun: "form field " + strconv.Quote(name.name), static: textType(), maybe: func(m *machine) (string, bool, *fault) {
 		fields, fault := m.formFields()
 		if fault != nil || len(fields[name.name]) == 0 {
-			return nil, fault
+			return "", false, fault
 		}
 		// r.FormValue prefers the query to the fields of a multipart form.
 		return sole(slices.Concat(fields[name.name], m.queryValues()[name.name]))
@@ -159,13 +161,13 @@ func formField(name step) read {
 
 // sole is the value that all of values are. Where they differ, net/http takes the
 // first, other readers the last, or all of them.
-func sole(values []string) (any, *fault) {
+func sole(values []string) (text string, found bool, _ *fault) {
 	for _, value := range values {
 		if value != values[0] {
-			return nil, &fault{problem: Ambiguous, complaint: "is given more than once, with different values"}
+			return "", false, &fault{problem: Ambiguous, complaint: "is given more than once, with different values"}
 		}
 	}
-	return first(values), nil
+	return first(values)
 }
 
 func bodyMember(path []step) read {

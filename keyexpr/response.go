@@ -81,12 +81,12 @@ func responseStatus() read {
 
 func responseHeader(name string) read {
 	name = textproto.CanonicalMIMEHeaderKey(name)
-	return read{part: call("response.header", name), owner: "response", noun: "header " + strconv.Quote(name), static: reflect.TypeFor[string](), value: func(m *machine) (any, *fault) {
+	return read{part: call("response.header", name), owner: "response", noun: "header " + strconv.Quote(name), static: reflect.TypeFor[string](), maybe: func(m *machine) (string, bool, *fault) {
 		src, failed := m.response()
 		if failed != nil {
-			return nil, failed
+			return "", false, failed
 		}
-		return first(src.ResponseHeader()[name]), nil
+		return first(src.ResponseHeader()[name])
 	}}
 }
 

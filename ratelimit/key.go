@@ -25,8 +25,23 @@ const (
 // together, are replaced by "#" and their SHA-256 in hex where they would be longer than 128 bytes.
 func Key(rule string, parts ...string) string {
 	var space [maxKey]byte
-	key := encode(space[:0], rule)
-	key = shorten(key, 0)
+	return appendParts(shorten(encode(space[:0], rule), 0), parts)
+}
+
+// A KeyPrefix is the rule part of keys, escaped once for all of them.
+type KeyPrefix struct{ escaped string }
+
+// NewKeyPrefix is for the keys of a rule.
+func NewKeyPrefix(rule string) KeyPrefix { return KeyPrefix{Key(rule)} }
+
+// Key is Key(rule, parts...).
+func (p KeyPrefix) Key(parts ...string) string {
+	var space [maxKey]byte
+	return appendParts(append(space[:0], p.escaped...), parts)
+}
+
+// appendParts completes a key that begins with the rule.
+func appendParts(key []byte, parts []string) string {
 	if len(parts) == 0 {
 		return string(key)
 	}

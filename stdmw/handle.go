@@ -29,7 +29,7 @@ func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, er
 		panic(err)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if verdict, denied := aspect.CheckUnread(w.Header(), source{r, d.Vars}); denied {
+		if verdict, denied := aspect.CheckUnread(w.Header(), d.source(r)); denied {
 			d.told(w, r, verdict)
 			return
 		}
@@ -38,7 +38,7 @@ func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, er
 			d.refuse(w, r, sash.Verdict{Err: err})
 			return
 		}
-		src := sash.WithArgument(source{r, d.Vars}, in)
+		src := sash.WithArgument(d.source(r), in)
 		verdict, goesOn := d.check(w, r, aspect, src)
 		if !goesOn {
 			return

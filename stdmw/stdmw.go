@@ -101,7 +101,7 @@ func (d Decorator) Compile(rules ...sash.Rule) (func(http.Handler) http.Handler,
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			src := source{r, d.Vars}
+			src := d.source(r)
 			switch verdict, goesOn := d.check(w, r, aspect, src); {
 			case goesOn && aspect.Watches():
 				watch(w, r, next, aspect, verdict, src)
@@ -133,17 +133,18 @@ func (d Decorator) options() sash.Options {
 		Skip:            d.Skip,
 		Dialect:         d.Headers,
 		ShowDryRun:      d.ShowDryRun,
+		Unobserved:      d.Observe == nil,
 	}
 }
 
 // check decides a request, and answers it if it may not go on.
-func (d Decorator) check(w http.ResponseWriter, r *http.Request, aspect *sash.Aspect, src keyexpr.Source) (verdict sash.Verdict, goesOn bool) {
+func (d *Decorator) check(w http.ResponseWriter, r *http.Request, aspect *sash.Aspect, src keyexpr.Source) (verdict sash.Verdict, goesOn bool) {
 	verdict = aspect.Check(w.Header(), src)
 	return verdict, d.told(w, r, verdict)
 }
 
 // told tells Observe of a verdict, answers a request that may not go on, and reports whether it may.
-func (d Decorator) told(w http.ResponseWriter, r *http.Request, verdict sash.Verdict) (goesOn bool) {
+func (d *Decorator) told(w http.ResponseWriter, r *http.Request, verdict sash.Verdict) (goesOn bool) {
 	if d.Observe != nil {
 		for _, o := range verdict.Outcomes {
 			d.Observe(r, o.Rule, o.Decision)
@@ -157,7 +158,7 @@ func (d Decorator) told(w http.ResponseWriter, r *http.Request, verdict sash.Ver
 }
 
 // refuse answers a request that may not go on.
-func (d Decorator) refuse(w http.ResponseWriter, r *http.Request, verdict sash.Verdict) {
+func (d *Decorator) refuse(w http.ResponseWriter, r *http.Request, verdict sash.Verdict) {
 	switch {
 	case verdict.Err != nil && d.Failed != nil:
 		d.Failed(w, r, verdict.Err)
@@ -168,16 +169,28 @@ func (d Decorator) refuse(w http.ResponseWriter, r *http.Request, verdict sash.V
 	}
 }
 
-// source is a request as net/http knows it.
-type source struct {
-	r    *http.Request
+func (d *Decorator) source(r *http.Request) keyexpr.Source {
+	if d.Vars == nil {
+		return source{r}
+	}
+	return varsSource{source{r}, d.Vars}
+}
+
+// source is a request as net/http knows it. It is one pointer, and to pass it on allocates nothing.
+type source struct{ r *http.Request }
+
+func (s source) Request() *http.Request { return s.r }
+func (s source) Route() string          { return s.r.Pattern }
+func (s source) Var(string) (any, bool) { return nil, false }
+func (s source) Body() ([]byte, bool)   { return nil, false }
+
+// varsSource is a source with values of the application.
+type varsSource struct {
+	source
 	vars func(*http.Request, string) (any, bool)
 }
 
-func (s source) Request() *http.Request      { return s.r }
-func (s source) Route() string               { return s.r.Pattern }
-func (s source) Var(name string) (any, bool) { return s.vars(s.r, name) }
-func (s source) Body() ([]byte, bool)        { return nil, false }
+func (s varsSource) Var(name string) (any, bool) { return s.vars(s.r, name) }
 
 // Param cannot tell an absent parameter from an empty one: both are none.
 func (s source) Param(name string) (string, bool) {

@@ -9,9 +9,17 @@ import (
 )
 
 // setDraft sets both fields of the draft. Alone on a response they are two halves of one string.
-func (l level) setDraft(h http.Header) {
+func (l level) setDraft(h http.Header, room *Room) {
 	if len(h[fieldPolicy]) > 0 || len(h[fieldLimit]) > 0 {
 		l.mergeDraft(h)
+		return
+	}
+	room.need(2)
+	if l.isOne() { // the common case: the policy has been written already
+		policy := &l.quotas[0].Policies[0]
+		var space [192]byte
+		h[fieldPolicy] = room.Value(policy.item)
+		h[fieldLimit] = room.Value(string(l.quotas[0].appendLimit(space[:0])))
 		return
 	}
 	var space [512]byte
@@ -24,9 +32,13 @@ func (l level) setDraft(h http.Header) {
 		buf = l.quotas[i].appendLimit(buf)
 	}
 	text := string(buf)
-	values := []string{text[:end], text[end:]}
-	setValue(h, fieldPolicy, values[0:1:1])
-	setValue(h, fieldLimit, values[1:2:2])
+	setValue(h, fieldPolicy, room.Value(text[:end]))
+	setValue(h, fieldLimit, room.Value(text[end:]))
+}
+
+// isOne tells that there is one policy, and its state is known.
+func (l level) isOne() bool {
+	return len(l.quotas) == 1 && len(l.known) == 1 && len(l.quotas[0].Policies) == 1
 }
 
 // appendLimit appends what the binding policy has left: "login";r=2;t=57 (draft 11, section 4.1).

@@ -1,0 +1,5 @@
+//go:build !race
+
+package sash_test
+
+const raceEnabled = false
