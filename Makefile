@@ -16,8 +16,11 @@ lint:
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 	cd benchmarks && go vet ./... && go test ./...
 
+# Measures Sash beside its rivals, into benchmarks/REPORT.md; REPORT=quick takes a quarter of the time.
+REPORT = full
+
 bench: server
-	cd benchmarks && go test -run '^$$' -bench . -benchmem -cpu 1 ./...
+	cd benchmarks && go test -count=1 -timeout 60m -run '^TestReport$$' -v . -report $(REPORT)
 
 server:
 	@command -v redis-server >/dev/null || command -v valkey-server >/dev/null || .ci/install redis-server redis redis valkey redis
