@@ -13,7 +13,7 @@ import (
 // own log stands. And a store that shows more room than the log leaves has lost something, and is reminded of it.
 //
 // The store decides at some moment between the question and its answer. An entry's time is that of the answer, the
-// latest moment possible, so that it leaves no earlier here than there; recalled.late tells how much earlier the
+// latest moment possible, so that it leaves no earlier here than there; recalled.lateness tells how much earlier the
 // decision may have been. A denial is dated from before its question, so that it never lasts longer than it should.
 
 // maxDrift is by how much of its length an interval may differ on the clocks of two machines, whose wall clocks
@@ -25,9 +25,9 @@ func surely(d time.Duration) time.Duration { return d - d/maxDrift }
 
 // recalled is what is remembered of a key beside its log. All methods take nil for nothing.
 type recalled struct {
-	late     time.Duration // an entry was made up to so long before its time
-	lateness time.Duration // when that was last so: what has left the log since is no excuse for others
-	owed     bool          // the log holds entries that the store has not been told of
+	late, before time.Duration // an entry was made up to so long before its time: one added since then, or before
+	since        time.Duration
+	owed         bool // the log holds entries that the store has not been told of
 
 	// Until then limits deny a request of cost 1, limit binds, and nothing but a refund or a reset can change it. A
 	// client is told to wait somewhat longer: until there is room for certain.
@@ -47,12 +47,17 @@ func (r *recalled) admit() {
 	}
 }
 
-// answered takes account of an answer that came at now, to a question sent at sent.
+// answered takes account of an answer that came at now, to a question sent at sent. What is kept for keep was added since
+// r.since, or in the time of that length before.
 func (r *recalled) answered(now, sent, keep time.Duration) {
-	if late := now - sent; late >= r.late || r.lateness <= now-keep {
-		r.late, r.lateness = late, now
+	if now-r.since >= keep {
+		r.before, r.late, r.since = r.late, 0, now
 	}
+	r.late = max(r.late, now-sent)
 }
+
+// lateness is how long before its time an entry may have been made.
+func (r *recalled) lateness() time.Duration { return max(r.late, r.before) }
 
 // recall answers claims if a denial of one of them still holds, and reports whether it does. Of the others nothing is
 // known then. It returns the time before which no question was asked.
@@ -172,7 +177,7 @@ func (m *MemoryStore) atMost(c *Claim, sent time.Duration) int {
 	for _, l := range c.Limits {
 		own := 0
 		if k != nil && k.recalled != nil {
-			own = k.between(now-surely(l.Window)+k.recalled.late, sent)
+			own = k.between(now-surely(l.Window)+k.recalled.lateness(), sent)
 		}
 		most = min(most, l.MaxRequests-own-c.Cost)
 	}
@@ -257,6 +262,6 @@ func (m *MemoryStore) forget(key string, reset time.Duration) {
 	v := m.enter(key)
 	defer v.shard.mu.Unlock()
 	if k := v.own; k != nil && k.recalled != nil {
-		k.drop(m.now() - reset + k.recalled.late)
+		k.drop(m.now() - reset + k.recalled.lateness())
 	}
 }

@@ -351,6 +351,22 @@ func TestNothingIsTakenForALossThatIsNone(t *testing.T) {
 				w.Errorf("a window after the store has decided: %+v", d)
 			}
 		},
+		"answers that were less and less long on their way": func(w *world, s *distant, lim *ratelimit.Limiter) {
+			limit := ratelimit.Limit{MaxRequests: 3, Window: 10 * time.Second}
+			for _, home := range []time.Duration{90, 80, 70} {
+				s.home.Store(int64(home * time.Millisecond))
+				w.allow(lim, "k", limit)
+				time.Sleep(4 * time.Second)
+			}
+			s.home.Store(0)
+			for range 3 { // as soon as the store lets the next one in
+				d := w.allow(lim, "k", limit)
+				for !d.Allowed {
+					time.Sleep(min(d.RetryAfter, time.Millisecond))
+					d = w.allow(lim, "k", limit)
+				}
+			}
+		},
 		"a reset while an answer is on its way": func(w *world, s *distant, lim *ratelimit.Limiter) {
 			s.home.Store(int64(50 * time.Millisecond))
 			go lim.Allow(context.Background(), "k", threePerMinute)
