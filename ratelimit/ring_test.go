@@ -12,7 +12,7 @@ import (
 	"github.com/sashlimit/sash/ratelimit/redisstore"
 )
 
-// R5 on two real servers, one of which is frozen.
+// Two real servers, one of which is frozen.
 func TestAFrozenServerDoesNotOpenTheBreakerOfAnother(t *testing.T) {
 	a, b := redistest.Start(t), redistest.Start(t)
 	ring := redis.NewRing(&redis.RingOptions{
