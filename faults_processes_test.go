@@ -70,11 +70,11 @@ func (s *scene) mustAllowTogether(times int, processes ...*service) {
 	s.Helper()
 	for _, p := range processes {
 		p.mustAnswer()
-		if report := oracle.Check(history(p), hotLimit.MaxRequests, hotLimit.Window); report.Verdict != oracle.Lawful {
+		if report := oracle.Check(counted(p), hotLimit.MaxRequests, hotLimit.Window); report.Verdict != oracle.Lawful {
 			s.Errorf("%s: %v", p.name, report)
 		}
 	}
-	if report := oracle.Check(history(processes...), times*hotLimit.MaxRequests, hotLimit.Window); report.Verdict != oracle.Lawful {
+	if report := oracle.Check(counted(processes...), times*hotLimit.MaxRequests, hotLimit.Window); report.Verdict != oracle.Lawful {
 		s.Errorf("together: %v", report)
 	}
 }

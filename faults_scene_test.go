@@ -438,18 +438,25 @@ func (v *service) mustHaveCounted() {
 func (v *service) mustBeLawful() {
 	v.Helper()
 	h := history(v)
+	h.Clock.Tick = shortTimeout // as late as an answer may have been that the process counts by
 	report := oracle.Check(h, hotLimit.MaxRequests, hotLimit.Window)
 	if report.Verdict != oracle.Lawful {
 		v.Errorf("%s: %v", v.name, report)
 	}
 	// What a server has lost it is told as of when that arrives, which may keep a place taken for as much longer.
-	h.Clock.Tick = shortTimeout
 	if report := oracle.Check(h, hotLimit.MaxRequests, hotLimit.Window); len(report.FalseDenials) > 0 {
 		v.Errorf("%s: %v", v.name, report)
 	}
 	if v.policy == ratelimit.FailLocal {
 		v.mustDenyAloneOnlyWhatItMust()
 	}
+}
+
+// counted is history as the law judges it.
+func counted(services ...*service) oracle.History {
+	h := history(services...)
+	h.Clock.Tick = shortTimeout // as late as an answer may have been that a process counts by
+	return h
 }
 
 // history is what became of the requests for the hot key. Of one that the store did not decide nobody knows whether it was

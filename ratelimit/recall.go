@@ -88,23 +88,40 @@ func (m *MemoryStore) denial(c *Claim, now time.Duration) (Limit, time.Duration)
 	return k.recalled.limit, k.recalled.told - now
 }
 
-// remember takes in what a store has answered to a question that was sent at sent: denials for as long as most. It keeps
+// remember takes in the denials among a store's answers to a question that was sent at sent, for as long as most. It keeps
 // the claims' Limits.
-func (m *MemoryStore) remember(id uuid.UUID, claims []Claim, decisions []Decision, sent, most time.Duration) {
+func (m *MemoryStore) remember(claims []Claim, decisions []Decision, sent, most time.Duration) {
 	for i := range claims {
 		c, d := &claims[i], &decisions[i]
-		switch {
-		case d.Reason == Counted:
-			m.grant(id, c, sent)
-		case d.Reason == Exhausted && c.Cost <= 1 && !c.AskAlways && !c.ForgetDenials:
+		if d.Reason == Exhausted && c.Cost <= 1 && !c.AskAlways && !c.ForgetDenials {
 			m.deny(c, d, sent, most)
 		}
 	}
 }
 
-// grant adds the entries of an allowed claim to its log. There may be no room for a log: then it is not remembered.
-func (m *MemoryStore) grant(id uuid.UUID, c *Claim, sent time.Duration) {
+// accept adds what a store has allowed to the logs, unless that cannot be right: the store has lost something, or its
+// clock has jumped. Then nothing is added. A store that cannot be reminded is believed.
+func (m *MemoryStore) accept(id uuid.UUID, q *question, believed bool) bool {
+	for i := range q.claims {
+		if q.decisions[i].Reason == Counted && !m.grant(id, &q.claims[i], &q.decisions[i], q.sent, believed) {
+			for _, c := range q.claims[:i] {
+				m.retract(c.Key, id)
+			}
+			return false
+		}
+	}
+	return true
+}
+
+// grant adds the entries of an allowed claim to its log, or reports that it cannot be right. There may be no room for a
+// log: then it is not remembered.
+func (m *MemoryStore) grant(id uuid.UUID, c *Claim, d *Decision, sent time.Duration, believed bool) (ok bool) {
+	ok = true
 	m.on(c, func(v *visit, now time.Duration) {
+		if !believed && !c.AskAlways && v.own != nil && v.own.recalled != nil && v.own.contradicts(c, d, now, sent) {
+			ok = false
+			return
+		}
 		if v.shard.resets.since(v.hash, sent) {
 			return // it may be forgotten already
 		}
@@ -114,6 +131,36 @@ func (m *MemoryStore) grant(id uuid.UUID, c *Claim, sent time.Duration) {
 			k.recalled.admit()
 		}
 	})
+	return ok
+}
+
+// retract takes back what accept has added.
+func (m *MemoryStore) retract(key string, id uuid.UUID) {
+	v := m.enter(key)
+	defer v.shard.mu.Unlock()
+	if v.own != nil {
+		v.own.remove(id, int(v.own.size))
+	}
+}
+
+// contradicts reports whether a store that has just allowed a claim cannot know all that this process was granted. Either
+// it shows more room than what it granted before it was asked, at sent, leaves (or what this process has allowed alone,
+// of which it knows nothing whenever it has decided). Or with this one it has granted more than the limit. An entry
+// counts if it was made less than a window ago for certain.
+func (k *keyLog) contradicts(c *Claim, d *Decision, now, sent time.Duration) bool {
+	until := sent
+	if k.recalled.owed {
+		until = now
+	}
+	left := MaxMaxRequests
+	for _, l := range c.Limits {
+		since := now - surely(l.Window) + k.recalled.lateness()
+		if k.between(since, now)+c.Cost > l.MaxRequests {
+			return true
+		}
+		left = min(left, l.MaxRequests-k.between(since, until)-c.Cost)
+	}
+	return d.Remaining > left
 }
 
 // deny notes a denial, which RetryAfter dates from some moment after sent.
@@ -153,35 +200,6 @@ func (v *visit) remembered(now time.Duration, c *Claim) *keyLog {
 		v.own.recalled = new(recalled)
 	}
 	return v.own
-}
-
-// contradicts reports whether a store that has just allowed claims shows more room than what this process alone was
-// granted, before it asked at sent: then the store has lost something, or its clock has jumped.
-func (m *MemoryStore) contradicts(claims []Claim, decisions []Decision, sent time.Duration) bool {
-	for i := range claims {
-		d := &decisions[i]
-		if d.Reason == Counted && !claims[i].AskAlways && d.Remaining > m.atMost(&claims[i], sent) {
-			return true
-		}
-	}
-	return false
-}
-
-// atMost is the most that can remain once a claim is allowed, in view of what this process was granted until sent. An
-// entry counts if it was made less than a window ago for certain.
-func (m *MemoryStore) atMost(c *Claim, sent time.Duration) int {
-	v := m.enter(c.Key)
-	defer v.shard.mu.Unlock()
-	now, most := m.now(), MaxMaxRequests
-	k := v.own
-	for _, l := range c.Limits {
-		own := 0
-		if k != nil && k.recalled != nil {
-			own = k.between(now-surely(l.Window)+k.recalled.lateness(), sent)
-		}
-		most = min(most, l.MaxRequests-own-c.Cost)
-	}
-	return most
 }
 
 // owe notes that the entries which this process has just allowed on its own are not known to the store.

@@ -76,7 +76,7 @@ func (r *remote) take(ctx context.Context, id uuid.UUID, claims []Claim, decisio
 	}
 	copy(decisions, q.decisions)
 	if !q.local {
-		r.local.remember(id, q.claims, q.decisions, q.sent, r.denialsLast())
+		r.local.remember(q.claims, q.decisions, q.sent, r.denialsLast())
 	}
 	r.debts.begin(r.settleUp)
 	return nil
@@ -120,7 +120,7 @@ func (r *remote) ask(ctx context.Context, id uuid.UUID, claims []Claim) (*questi
 	} else {
 		err = r.noted(r.await(ctx, put))
 	}
-	if err != nil || r.forgetful == nil || !r.local.contradicts(q.claims, q.decisions, q.sent) {
+	if err != nil || r.local.accept(id, q, r.forgetful == nil) {
 		return q, err
 	}
 	again := newQuestion(claims)
@@ -130,7 +130,7 @@ func (r *remote) ask(ctx context.Context, id uuid.UUID, claims []Claim) (*questi
 		}
 		return r.put(ctx, id, again)
 	})
-	if err != nil { // there was no time for it
+	if err != nil || !r.local.accept(id, again, false) { // there was no time for it
 		return r.decideByMemory(ctx, id, q)
 	}
 	return again, nil
@@ -144,6 +144,7 @@ func (r *remote) decideByMemory(ctx context.Context, id uuid.UUID, asked *questi
 	if err := r.local.Take(ctx, id, q.claims, q.decisions); err != nil {
 		return q, err
 	}
+	r.local.owe(q.claims, q.decisions) // answers that are on their way know nothing of it
 	denied := slices.ContainsFunc(q.decisions, func(d Decision) bool { return !d.Allowed })
 	for i := range q.decisions {
 		if d := &q.decisions[i]; d.Reason == Exhausted {
