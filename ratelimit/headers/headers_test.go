@@ -534,6 +534,20 @@ func limit(maxRequests int, window time.Duration) ratelimit.Limit {
 	return ratelimit.Limit{MaxRequests: maxRequests, Window: window}
 }
 
+func TestRetryAfterIsItsOwnNumberWhateverRateLimitTells(t *testing.T) {
+	t.Parallel()
+	for _, reset := range []time.Duration{0, time.Second, time.Minute, time.Hour, 200 * time.Hour} {
+		for _, after := range []time.Duration{1, time.Second, time.Minute, time.Hour, time.Hour + 1} {
+			h, room := make(http.Header), headers.NewRoom(4)
+			headers.Draft.SetIn(&room, h, quota(`x";t=60`, 3, time.Hour, denied(0, reset)))
+			headers.RetryAfterIn(&room, h, after)
+			if got, want := h.Get("Retry-After"), fmt.Sprint(headers.Seconds(after)); got != want {
+				t.Errorf("RateLimit tells %v: Retry-After is %s, want %s", reset, got, want)
+			}
+		}
+	}
+}
+
 func TestValuesInOneRoomAreApart(t *testing.T) {
 	t.Parallel()
 	h, room := make(http.Header), headers.NewRoom(3) // one too few
