@@ -30,7 +30,7 @@ func TestAllocations(t *testing.T) {
 	}{
 		{`ip`, 4},
 		{`header("X-Api-Key")`, 3},
-		{`query.page`, 7},
+		{`query.page`, 6},
 		{`body.email`, 14},
 	} {
 		for _, often := range []int{1_000_000, 1} {
@@ -40,11 +40,10 @@ func TestAllocations(t *testing.T) {
 				if often == 1 {
 					status = http.StatusTooManyRequests
 				}
-				added := allocations(t, serve([]sash.Rule{sash.SlidingWindowLimit(row.keyExpr, time.Minute, often)}), status) - bare
+				added := allocations(t, serve([]sash.Rule{sash.SlidingWindowLimit(row.keyExpr, time.Hour, often)}), status) - bare
 				if added > row.most {
 					t.Errorf("%s, %s, answered with %d: %v allocations on top of %v, want at most %v", name, row.keyExpr, status, added, bare, row.most)
 				}
-				t.Logf("%s, %s, answered with %d: %v on top of %v", name, row.keyExpr, status, added, bare)
 			}
 		}
 	}

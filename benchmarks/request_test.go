@@ -19,8 +19,16 @@ const body = `{"email":"6888@example.com","name":"somebody","purpose":"login","l
 
 // BenchmarkRequest is a whole request through an adapter over the memory store, beside the same handler bare.
 func BenchmarkRequest(b *testing.B) {
+	request(b, 1_000_000, 10*time.Millisecond, http.StatusOK)
+}
+
+// BenchmarkRequestDenied is the same where all but the first are denied.
+func BenchmarkRequestDenied(b *testing.B) {
+	request(b, 1, time.Hour, http.StatusTooManyRequests)
+}
+
+func request(b *testing.B, often int, window time.Duration, status int) {
 	gin.SetMode(gin.ReleaseMode)
-	const often, window = 1_000_000, 10 * time.Millisecond
 	for _, keyExpr := range []string{"", "ip", "body.email"} {
 		name := keyExpr
 		if name == "" {
@@ -30,6 +38,10 @@ func BenchmarkRequest(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+		answered := status
+		if keyExpr == "" {
+			answered = http.StatusOK
+		}
 		b.Run("gin/"+name, func(b *testing.B) {
 			r := gin.New()
 			handlers := []gin.HandlerFunc{func(*gin.Context) {}}
@@ -37,7 +49,7 @@ func BenchmarkRequest(b *testing.B) {
 				handlers = append([]gin.HandlerFunc{ginmw.Decorator{Limiter: lim}.SlidingWindowLimit(keyExpr, window, often)}, handlers...)
 			}
 			r.POST("/send/code", handlers...)
-			serve(b, r)
+			serveAll(b, r, answered)
 		})
 		b.Run("std/"+name, func(b *testing.B) {
 			var h http.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
@@ -46,24 +58,31 @@ func BenchmarkRequest(b *testing.B) {
 			}
 			mux := http.NewServeMux()
 			mux.Handle("POST /send/code", h)
-			serve(b, mux)
+			serveAll(b, mux, answered)
 		})
 	}
 }
 
-// serve sends one request again and again. The writer keeps nothing, so that the adapter is what is measured.
-func serve(b *testing.B, h http.Handler) {
+func serve(b *testing.B, h http.Handler) { serveAll(b, h, http.StatusOK) }
+
+// serveAll sends one request again and again, and wants that status from the second on. The writer keeps nothing, so
+// that the adapter is what is measured.
+func serveAll(b *testing.B, h http.Handler, status int) {
 	r := newRequest()
 	reader := strings.NewReader(body)
 	w := &discard{header: http.Header{}}
-	b.ReportAllocs()
-	for b.Loop() {
+	send := func() {
 		reader.Reset(body)
 		r.Body = io.NopCloser(reader)
 		clear(w.header)
+		w.status = http.StatusOK
 		h.ServeHTTP(w, r)
-		if w.status != 0 && w.status != http.StatusOK {
-			b.Fatalf("status %d", w.status)
+	}
+	send()
+	b.ReportAllocs()
+	for b.Loop() {
+		if send(); w.status != status {
+			b.Fatalf("status %d, want %d", w.status, status)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/quick"
 	"time"
 
 	"github.com/sashlimit/sash/ratelimit"
@@ -141,5 +142,22 @@ func wantDecoded(t *testing.T, encoded, want string) {
 	t.Helper()
 	if got, err := url.PathUnescape(encoded); err != nil || got != want {
 		t.Fatalf("%q reads %q, %v; want %q", encoded, got, err, want)
+	}
+}
+
+func TestAKeyPrefixMakesTheSameKeys(t *testing.T) {
+	t.Parallel()
+	same := func(rule string, parts []string) bool {
+		return ratelimit.NewKeyPrefix(rule).Key(parts...) == ratelimit.Key(rule, parts...)
+	}
+	for _, rule := range []string{"", "login", "a:b", "é{x}", "#", strings.Repeat("r", 128), strings.Repeat("r", 129), strings.Repeat("{", 50)} {
+		for _, parts := range [][]string{nil, {}, {""}, {"", ""}, {"bob@example.com"}, {"a:b", "c"}, {strings.Repeat("p", 128)}, {strings.Repeat("p", 129)}, {strings.Repeat(":", 99), "x"}} {
+			if !same(rule, parts) {
+				t.Errorf("%q, %q: %q", rule, parts, ratelimit.NewKeyPrefix(rule).Key(parts...))
+			}
+		}
+	}
+	if err := quick.Check(same, nil); err != nil {
+		t.Error(err)
 	}
 }

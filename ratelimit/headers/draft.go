@@ -19,7 +19,11 @@ func (l level) setDraft(h http.Header, room *Room) {
 		policy := &l.quotas[0].Policies[0]
 		var space [192]byte
 		h[fieldPolicy] = room.Value(policy.item)
-		h[fieldLimit] = room.Value(string(l.quotas[0].appendLimit(space[:0])))
+		text := string(l.quotas[0].appendLimit(space[:0]))
+		h[fieldLimit] = room.Value(text)
+		if reset := l.quotas[0].reset(); reset > 0 {
+			room.seconds, room.text = reset, text[strings.LastIndexByte(text, '=')+1:]
+		}
 		return
 	}
 	var space [512]byte

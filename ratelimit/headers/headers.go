@@ -106,10 +106,16 @@ func (d Dialect) SetIn(room *Room, h http.Header, quotas ...Quota) {
 
 // Room is where the values of a response's fields are kept: one allocation for all of them. Each value has its own part
 // of it, which nothing that is appended to another reaches. The zero Room has none, and grows.
-type Room struct{ free []string }
+type Room struct {
+	free []string
+
+	// The seconds that RateLimit tells, and how: of a denial Retry-After mostly tells the same.
+	seconds int64
+	text    string
+}
 
 // NewRoom has room for n values.
-func NewRoom(n int) Room { return Room{make([]string, n)} }
+func NewRoom(n int) Room { return Room{free: make([]string, n)} }
 
 // Value is a field's only value.
 func (r *Room) Value(text string) []string {
@@ -119,6 +125,14 @@ func (r *Room) Value(text string) []string {
 	value := r.free[0:1:1]
 	value[0], r.free = text, r.free[1:]
 	return value
+}
+
+// number writes seconds, if they are not written already.
+func (r *Room) number(seconds int64) string {
+	if r.text != "" && seconds == r.seconds {
+		return r.text
+	}
+	return strconv.FormatInt(seconds, 10)
 }
 
 // need makes room for n values if there is none at all.
@@ -138,7 +152,7 @@ func RetryAfterIn(room *Room, h http.Header, after time.Duration) {
 	room.need(2)
 	h[fieldCache] = room.Value("no-store")
 	if after > 0 {
-		h[fieldRetryAfter] = room.Value(strconv.FormatInt(Seconds(after), 10))
+		h[fieldRetryAfter] = room.Value(room.number(Seconds(after)))
 	}
 }
 
