@@ -19,15 +19,15 @@ const body = `{"email":"6888@example.com","name":"somebody","purpose":"login","l
 
 // BenchmarkRequest is a whole request through an adapter over the memory store, beside the same handler bare.
 func BenchmarkRequest(b *testing.B) {
-	request(b, 1_000_000, 10*time.Millisecond, http.StatusOK)
+	requests(b, 1_000_000, 10*time.Millisecond, http.StatusOK)
 }
 
 // BenchmarkRequestDenied is the same where all but the first are denied.
 func BenchmarkRequestDenied(b *testing.B) {
-	request(b, 1, time.Hour, http.StatusTooManyRequests)
+	requests(b, 1, time.Hour, http.StatusTooManyRequests)
 }
 
-func request(b *testing.B, often int, window time.Duration, status int) {
+func requests(b *testing.B, often int, window time.Duration, status int) {
 	gin.SetMode(gin.ReleaseMode)
 	for _, keyExpr := range []string{"", "ip", "body.email"} {
 		name := keyExpr

@@ -40,7 +40,7 @@ type sweep struct {
 // add takes in what was found at one size.
 func (s *sweep) add(size int, results []measure.Result, failures []string) {
 	for _, failure := range failures {
-		s.failures = append(s.failures, grouped(size)+" "+s.x+": "+failure)
+		s.failures = append(s.failures, s.x+" = "+grouped(size)+": "+failure)
 	}
 	if s.results == nil {
 		s.results = make(map[string]map[int]measure.Result)
@@ -237,7 +237,7 @@ func (r *run) redisByKeys() {
 	r.page.say("%d callers, all allowed; a server on which so many keys have been asked for before.", callers)
 	s := sweep{id: "keys-redis", title: "Cost of a decision against the number of keys, on Redis", x: "keys", y: "µs", unit: 1000,
 		quantity: measure.Time, wrong: r.wrongOnRedis}
-	all := r.plan(r.longRounds()).Run(len(r.RedisKeys), entries([]rivals.Contender{contender(rivals.Sash), contender("redis_rate")},
+	all := r.plan(1).Run(len(r.RedisKeys), entries([]rivals.Contender{contender(rivals.Sash), contender("redis_rate")},
 		func(c rivals.Contender) ([]measure.Sample, error) { return r.fillingTurn(c, callers) }))
 	for i, n := range r.RedisKeys {
 		good, failures := r.found(all[i])
