@@ -165,6 +165,9 @@ func TestAProcessThatIsKilledLeavesItsCountInTheStore(t *testing.T) {
 	allowed, killed := 0, 0
 	for _, enough := range []int{25, 25, scarce.MaxRequests} {
 		child := newChild(t, server)
+		if _, err := io.WriteString(child.input, strings.Repeat("ask\n", enough+3)); err != nil { // it is killed while it asks, and soon
+			t.Fatal(err)
+		}
 		for n := 1; child.lines.Scan() && strings.HasPrefix(child.lines.Text(), "allowed"); n++ {
 			if allowed++; n == enough {
 				child.kill()
@@ -185,9 +188,10 @@ func TestAProcessThatIsKilledLeavesItsCountInTheStore(t *testing.T) {
 // scarce is not back before the test is over.
 var scarce = ratelimit.Limit{MaxRequests: 100, Window: time.Hour}
 
-// askUntilDenied tells of every request that is allowed as soon as it is.
+// askUntilDenied asks once for each line of its input, and tells of every request that is allowed as soon as it is.
 func askUntilDenied(addr string) {
-	for ask := childLimiter(addr, longTimeout); ask(scarce).Allowed; {
+	ask := childLimiter(addr, longTimeout)
+	for told := bufio.NewScanner(os.Stdin); told.Scan() && ask(scarce).Allowed; {
 		fmt.Println("allowed")
 	}
 	fmt.Println("denied")
@@ -266,7 +270,7 @@ func askUntilTold(addr string) {
 type child struct {
 	t      *testing.T
 	cmd    *exec.Cmd
-	input  io.Closer
+	input  io.WriteCloser
 	output io.Reader
 	lines  *bufio.Scanner // of the output
 }
