@@ -66,18 +66,22 @@ func newCall(questions []*question, again bool) call {
 		}
 		return i + 1
 	}
-	requests := []any{len(c.groups)}
-	for _, g := range c.groups {
-		first := g[0]
-		c.keys = append(c.keys, first.keys...)
-		requests = append(requests, len(first.claims))
-		for i := range first.claims {
-			requests = append(requests, number(ruleOf(&first.claims[i])), first.claims[i].Cost)
+	var requests []any
+	for i := 0; i < len(c.groups); {
+		n := alike(c.groups[i:])
+		first := c.groups[i][0]
+		requests = append(requests, n, len(first.claims))
+		for j := range first.claims {
+			requests = append(requests, number(ruleOf(&first.claims[j])), first.claims[j].Cost)
 		}
-		requests = append(requests, len(g))
-		for _, q := range g {
-			requests = append(requests, q.id.String())
+		requests = append(requests, len(c.groups[i]))
+		for _, g := range c.groups[i : i+n] {
+			c.keys = append(c.keys, g[0].keys...)
+			for _, q := range g {
+				requests = append(requests, q.id.String())
+			}
 		}
+		i += n
 	}
 	resent := 0
 	if again {
@@ -93,6 +97,17 @@ func newCall(questions []*question, again bool) call {
 	c.args = append(c.args, requests...)
 	return c
 }
+
+// alike returns how many groups at the front differ in their keys and ids alone.
+func alike(list []group) int {
+	n := 1
+	for n < len(list) && len(list[n]) == len(list[0]) && slices.EqualFunc(list[n][0].claims, list[0][0].claims, sameShape) {
+		n++
+	}
+	return n
+}
+
+func sameShape(a, b ratelimit.Claim) bool { return a.Cost == b.Cost && ruleOf(&a).equal(ruleOf(&b)) }
 
 // groups finds the questions that can be decided as one, each of them where the first of them stood.
 func groups(questions []*question, apart bool) []group {
