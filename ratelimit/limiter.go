@@ -167,9 +167,14 @@ func (l *Limiter) AllowN(ctx context.Context, key string, cost int, limits ...Li
 		return d, err
 	}
 	// What goes to a Store of which nothing is known is of its own: the caller's limits need not be allocated then.
-	decisions := make([]Decision, 1)
-	err = l.Take(ctx, []Claim{{Key: key, Limits: slices.Clone(limits), Cost: cost}}, decisions)
-	return decisions[0], err
+	var own struct {
+		claims    [1]Claim
+		decisions [1]Decision
+		limits    [4]Limit
+	}
+	own.claims[0] = Claim{Key: key, Limits: append(own.limits[:0], limits...), Cost: cost}
+	err = l.Take(ctx, own.claims[:], own.decisions[:])
+	return own.decisions[0], err
 }
 
 // Peek answers as Allow would, and counts nothing. One round trip.

@@ -88,8 +88,7 @@ func (m *MemoryStore) denial(c *Claim, now time.Duration) (Limit, time.Duration)
 	return k.recalled.limit, k.recalled.told - now
 }
 
-// remember takes in the denials among a store's answers to a question that was sent at sent, for as long as most. It keeps
-// the claims' Limits.
+// remember takes in the denials among a store's answers to a question that was sent at sent, for as long as most.
 func (m *MemoryStore) remember(claims []Claim, decisions []Decision, sent, most time.Duration) {
 	for i := range claims {
 		c, d := &claims[i], &decisions[i]
@@ -172,7 +171,10 @@ func (m *MemoryStore) deny(c *Claim, d *Decision, sent, most time.Duration) {
 		}
 		if k := v.remembered(now, c); k != nil {
 			r := k.recalled
-			r.until, r.told, r.limits, r.limit = until, now+d.RetryAfter, c.Limits, d.Limit
+			r.until, r.told, r.limit = until, now+d.RetryAfter, d.Limit
+			if !slices.Equal(r.limits, c.Limits) {
+				r.limits = slices.Clone(c.Limits)
+			}
 		}
 	})
 }

@@ -22,7 +22,8 @@ type remote struct {
 	breakers  breakers
 	config    Config
 
-	hanging atomic.Int64 // calls of the store in goroutines of their own
+	deadlines deadlines
+	hanging   atomic.Int64 // calls of the store in goroutines of their own
 
 	outage outage // of the store
 	wrong  outage // of keys that hold no log
@@ -43,6 +44,7 @@ func newRemote(config Config) *remote {
 		r.prompt = p.Prompt()
 	}
 	r.debts.quit = make(chan struct{})
+	r.deadlines.timeout = config.Timeout
 	r.local.answersWithin = config.Timeout
 	r.breakers = breakers{server: r.server, closed: r.settleUp, byServer: make(map[string]*breaker)}
 	return r
@@ -69,12 +71,12 @@ func (r *remote) take(ctx context.Context, id uuid.UUID, claims []Claim, decisio
 		r.probe(pass)
 		return r.without(ctx, id, claims, decisions)
 	}
-	q, err := r.ask(ctx, id, claims)
+	q, err := r.ask(ctx, id, question{claims: claims, decisions: decisions})
 	pass.decided(&r.breakers, claims, err)
 	if err != nil {
 		return r.without(ctx, id, claims, decisions)
 	}
-	copy(decisions, q.decisions)
+	copy(decisions, q.decisions) // where they are others
 	if !q.local {
 		r.local.remember(q.claims, q.decisions, q.sent, r.denialsLast())
 	}
@@ -91,8 +93,7 @@ func (r *remote) denialsLast() time.Duration {
 	return time.Second
 }
 
-// question is one call of the store. It works on slices of its own: if it is abandoned at the deadline, it may still
-// read and write them.
+// question is one call of the store.
 type question struct {
 	claims    []Claim
 	decisions []Decision
@@ -100,6 +101,8 @@ type question struct {
 	local     bool          // this process has decided, and counted
 }
 
+// newQuestion is about claims of its own: if it is abandoned at the deadline, the store may still read them, and write its
+// decisions.
 func newQuestion(claims []Claim) *question {
 	q := &question{claims: slices.Clone(claims), decisions: make([]Decision, len(claims))}
 	for i := range q.claims {
@@ -109,37 +112,50 @@ func newQuestion(claims []Claim) *question {
 }
 
 // ask asks the store, and reminds it of what it has lost if its answer shows that.
-func (r *remote) ask(ctx context.Context, id uuid.UUID, claims []Claim) (*question, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.Timeout)
-	defer cancel()
-	q := newQuestion(claims)
-	put := func(ctx context.Context) error { return r.put(ctx, id, q) }
+func (r *remote) ask(ctx context.Context, id uuid.UUID, q question) (question, error) {
+	ctx = r.deadlines.begin(ctx)
 	var err error
-	if r.prompt {
-		err = r.noted(r.inTime(ctx, put(ctx)))
+	if r.prompt { // it keeps nothing once it has returned
+		err = r.inTime(ctx, r.put(ctx, id, &q))
 	} else {
-		err = r.noted(r.await(ctx, put))
+		q, err = r.askApart(ctx, id, q.claims)
 	}
-	if err != nil || r.local.accept(id, q, r.forgetful == nil) {
+	if r.noted(err) != nil || r.local.accept(id, &q, r.forgetful == nil) {
 		return q, err
 	}
-	again := newQuestion(claims)
-	err = r.await(ctx, func(ctx context.Context) error {
-		if err := r.remind(ctx, q); err != nil {
+	return r.askAgain(ctx, id, q)
+}
+
+// askApart asks a store that may not return in time.
+func (r *remote) askApart(ctx context.Context, id uuid.UUID, claims []Claim) (question, error) {
+	q := newQuestion(claims)
+	err := r.await(ctx, func(ctx context.Context) error { return r.put(ctx, id, q) })
+	if err != nil {
+		return question{}, err
+	}
+	return *q, nil
+}
+
+// askAgain asks a store that has lost something, once it has been reminded.
+func (r *remote) askAgain(ctx context.Context, id uuid.UUID, q question) (question, error) {
+	first, again := newQuestion(q.claims), newQuestion(q.claims)
+	copy(first.decisions, q.decisions)
+	err := r.await(ctx, func(ctx context.Context) error {
+		if err := r.remind(ctx, first); err != nil {
 			return err
 		}
 		return r.put(ctx, id, again)
 	})
 	if err != nil || !r.local.accept(id, again, false) { // there was no time for it
-		return r.decideByMemory(ctx, id, q)
+		return r.decideByMemory(ctx, id, first)
 	}
-	return again, nil
+	return *again, nil
 }
 
 // decideByMemory decides a question by what this process was granted, where the store has lost that and could not be
 // reminded of it in time: in the background it is.
-func (r *remote) decideByMemory(ctx context.Context, id uuid.UUID, asked *question) (*question, error) {
-	q := newQuestion(asked.claims)
+func (r *remote) decideByMemory(ctx context.Context, id uuid.UUID, asked *question) (question, error) {
+	q := *newQuestion(asked.claims)
 	q.local = true
 	if err := r.local.Take(ctx, id, q.claims, q.decisions); err != nil {
 		return q, err
@@ -339,9 +355,7 @@ var errHanging = errors.New("the store is not asked: too many calls of it have n
 
 // within runs call for at most the Timeout.
 func (r *remote) within(ctx context.Context, call func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.Timeout)
-	defer cancel()
-	return r.await(ctx, call)
+	return r.await(r.deadlines.begin(ctx), call)
 }
 
 // await runs call until ctx is done. A call that overruns is left to itself: a client that ignores its context ends by

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +32,7 @@ func (s *Store) takeEach(ctx context.Context, id uuid.UUID, claims []ratelimit.C
 	)
 	half, cancel := halfTime(ctx)
 	defer cancel()
+	claims = apart(claims) // what is late reads them when Take has returned
 	s.background.run(len(claims), func(i int) {
 		a, claim := answer{claim: i}, claims[i]
 		a.err = guard(func() error { return s.takeTogether(ctx, id, []ratelimit.Claim{claim}, a.decision[:]) })
@@ -59,6 +61,15 @@ func (s *Store) takeEach(ctx context.Context, id uuid.UUID, claims []ratelimit.C
 	return c.errs
 }
 
+// apart is a copy of claims that shares nothing with them.
+func apart(claims []ratelimit.Claim) []ratelimit.Claim {
+	claims = slices.Clone(claims)
+	for i := range claims {
+		claims[i].Limits = slices.Clone(claims[i].Limits)
+	}
+	return claims
+}
+
 // askEach has each question answered by a call of its own, all of them in one pipeline where the client has such. A
 // pipeline may be sent again by the client: then some may have been counted already.
 func (s *Store) askEach(ctx context.Context, questions []*question) {
@@ -76,7 +87,7 @@ func (s *Store) askEach(ctx context.Context, questions []*question) {
 		return
 	}
 	pipeline := client.Pipeline()
-	calls, cmds := make([]call, len(questions)), make([]*redis.Cmd, len(questions))
+	calls, cmds := make([]call, len(questions)), make([]*redis.IntSliceCmd, len(questions))
 	for i, q := range questions {
 		calls[i] = newCall([]*question{q}, true)
 		cmds[i] = s.take.command(ctx, calls[i].keys, calls[i].args)
@@ -84,7 +95,7 @@ func (s *Store) askEach(ctx context.Context, questions []*question) {
 	}
 	_, _ = pipeline.Exec(ctx) // each command has its own error
 	for i, q := range questions {
-		reply, err := cmds[i].Int64Slice()
+		reply, err := cmds[i].Result()
 		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 			reply, err = s.take.run(ctx, s.client, calls[i].keys, calls[i].args)
 		}

@@ -28,7 +28,7 @@ func NewAt(client Client, clock string) *Store {
 
 // Resend sends a Take as it is sent when the answer to the first was lost.
 func (s *Store) Resend(ctx context.Context, id uuid.UUID, claims []ratelimit.Claim, decisions []ratelimit.Decision) error {
-	q := s.question(id, claims)
+	q := s.questions.make(id, s.prefix, claims)
 	c := newCall([]*question{q}, true)
 	reply, err := s.take.run(ctx, s.client, c.keys, c.args)
 	if err == nil {
@@ -42,7 +42,7 @@ func (s *Store) Resend(ctx context.Context, id uuid.UUID, claims []ratelimit.Cla
 func (s *Store) TakeAtOnce(ctx context.Context, ids []uuid.UUID, requests [][]ratelimit.Claim) ([][]ratelimit.Decision, []error) {
 	questions := make([]*question, len(requests))
 	for i, claims := range requests {
-		questions[i] = s.question(ids[i], claims)
+		questions[i] = s.questions.make(ids[i], s.prefix, claims)
 	}
 	s.ask(ctx, questions)
 	decisions, errs := make([][]ratelimit.Decision, len(questions)), make([]error, len(questions))

@@ -40,7 +40,7 @@ type lane struct {
 
 // take has a question answered. It returns as soon as ctx is done; the question may then have been sent or not.
 func (l *lane) take(ctx context.Context, q *question) error {
-	q.ctx, q.done = ctx, make(chan struct{})
+	q.ctx = ctx
 	if err := l.enter(q); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (l *lane) land(ctx context.Context, f flight) {
 			fail(f.aboard, fmt.Errorf("redisstore: the client panicked: %v", p))
 		}
 		for _, q := range f.aboard {
-			close(q.done)
+			q.done <- struct{}{} // there is room
 		}
 	}()
 	l.ask(ctx, f.aboard)

@@ -288,7 +288,7 @@ func (s *slowly) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 		for range keys {
 			ints = append(ints, 1, 1, 0, 2, 0, 0)
 		}
-		cmd.(interface{ SetVal(any) }).SetVal(reply(ints...))
+		reply(cmd, ints...)
 		return nil
 	}
 }

@@ -67,7 +67,7 @@ func (s *Store) Remind(ctx context.Context, logs []ratelimit.Past) ([]time.Durat
 }
 
 func (s *Store) remindTogether(ctx context.Context, logs []ratelimit.Past) ([]time.Duration, error) {
-	keys := make([]string, len(logs))
+	keys := make([]any, len(logs))
 	var args []any
 	for i, p := range logs {
 		keys[i] = s.key(p.Key)

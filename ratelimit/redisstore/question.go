@@ -3,9 +3,9 @@ package redisstore
 import (
 	"context"
 	"encoding/binary"
-	"errors"
+	"encoding/hex"
 	"fmt"
-	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,16 +13,72 @@ import (
 	"github.com/sashlimit/sash/ratelimit"
 )
 
-// question is a Take on its way. Its answers are its own: whoever asked may have given up.
+// question is a Take on its way. It shares nothing with whoever asked, who may have given up.
 type question struct {
 	id      uuid.UUID
-	keys    []string // of Redis, for each claim
+	text    [textLength]byte // of the id
+	keys    []string         // of Redis, for each claim
 	claims  []ratelimit.Claim
 	answers []ratelimit.Decision
 	err     error
-	done    chan struct{}   // closed with the answers, or the error
+	done    chan struct{}   // told once, with the answers or the error
 	ctx     context.Context // of whoever asks
+
+	next *question // one that is equal, and decided after this one: see group
+
+	// Room for one claim of a few limits, as most questions are.
+	key    [1]string
+	claim  [1]ratelimit.Claim
+	answer [1]ratelimit.Decision
+	limits [4]ratelimit.Limit
 }
+
+const textLength = 36 // of a UUID in hex
+
+// questions are lent, and used again. One that may still be on its way is not given back.
+type questions struct{ pool sync.Pool }
+
+// make returns a question about claims, whose logs lie at prefix and their keys.
+func (p *questions) make(id uuid.UUID, prefix string, claims []ratelimit.Claim) *question {
+	q, ok := p.pool.Get().(*question)
+	if !ok {
+		q = &question{done: make(chan struct{}, 1)}
+	}
+	q.id = id
+	writeText(&q.text, id)
+	q.keys, q.claims, q.answers = q.key[:0], append(q.claim[:0], claims...), append(q.answer[:0], make([]ratelimit.Decision, len(claims))...)
+	limits := q.limits[:0]
+	for i := range q.claims {
+		c := &q.claims[i]
+		q.keys = append(q.keys, prefix+":"+c.Key)
+		first := len(limits)
+		limits = append(limits, c.Limits...)
+		c.Limits = limits[first:len(limits):len(limits)]
+	}
+	return q
+}
+
+// giveBack is for a question that has been answered.
+func (p *questions) giveBack(q *question) {
+	*q = question{done: q.done}
+	p.pool.Put(q)
+}
+
+// writeText writes an id as its String gives it.
+func writeText(text *[textLength]byte, id uuid.UUID) {
+	hex.Encode(text[:8], id[:4])
+	hex.Encode(text[9:13], id[4:6])
+	hex.Encode(text[14:18], id[6:8])
+	hex.Encode(text[19:23], id[8:10])
+	hex.Encode(text[24:], id[10:])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+}
+
+// MarshalBinary gives the id as a command wants it: a question stands for it among the arguments.
+func (q *question) MarshalBinary() ([]byte, error) { return q.text[:], nil }
+
+// String gives the id to hooks of the client, which may print commands.
+func (q *question) String() string { return string(q.text[:]) }
 
 // deadline is when nobody waits for the answers any more.
 func (q *question) deadline() time.Time {
@@ -30,200 +86,6 @@ func (q *question) deadline() time.Time {
 		return d
 	}
 	return time.Now().Add(patience)
-}
-
-// rule is what take.lua calls a rule: the part of a claim that most claims have in common.
-type rule struct {
-	kept   time.Duration
-	limits []ratelimit.Limit
-}
-
-func ruleOf(c *ratelimit.Claim) rule { return rule{c.Kept(), c.Limits} }
-
-func (r rule) equal(other rule) bool {
-	return r.kept == other.kept && slices.Equal(r.limits, other.limits)
-}
-
-// group is questions that take.lua decides as one: several of one claim of cost 1 that are equal, in order, or one.
-type group []*question
-
-// call is the arguments of take.lua for some questions.
-type call struct {
-	groups []group
-	keys   []string
-	args   []any
-}
-
-// newCall puts questions into one call. A call that may have been sent before asks for each by itself.
-func newCall(questions []*question, again bool) call {
-	c := call{groups: groups(questions, again)}
-	var rules []rule
-	number := func(r rule) int { // from 1
-		i := slices.IndexFunc(rules, r.equal)
-		if i < 0 {
-			i = len(rules)
-			rules = append(rules, r)
-		}
-		return i + 1
-	}
-	var requests []any
-	for i := 0; i < len(c.groups); {
-		n := alike(c.groups[i:])
-		first := c.groups[i][0]
-		requests = append(requests, n, len(first.claims))
-		for j := range first.claims {
-			requests = append(requests, number(ruleOf(&first.claims[j])), first.claims[j].Cost)
-		}
-		requests = append(requests, len(c.groups[i]))
-		for _, g := range c.groups[i : i+n] {
-			c.keys = append(c.keys, g[0].keys...)
-			for _, q := range g {
-				requests = append(requests, q.id.String())
-			}
-		}
-		i += n
-	}
-	resent := 0
-	if again {
-		resent = 1
-	}
-	c.args = append(c.args, resent, len(rules))
-	for _, r := range rules {
-		c.args = append(c.args, r.kept.Microseconds(), len(r.limits))
-		for _, l := range r.limits {
-			c.args = append(c.args, l.MaxRequests, l.Window.Microseconds())
-		}
-	}
-	c.args = append(c.args, requests...)
-	return c
-}
-
-// alike returns how many groups at the front differ in their keys and ids alone.
-func alike(list []group) int {
-	n := 1
-	for n < len(list) && len(list[n]) == len(list[0]) && slices.EqualFunc(list[n][0].claims, list[0][0].claims, sameShape) {
-		n++
-	}
-	return n
-}
-
-func sameShape(a, b ratelimit.Claim) bool { return a.Cost == b.Cost && ruleOf(&a).equal(ruleOf(&b)) }
-
-// groups finds the questions that can be decided as one, each of them where the first of them stood.
-func groups(questions []*question, apart bool) []group {
-	list := make([]group, 0, len(questions))
-	place := make(map[string]int)
-	for _, q := range questions {
-		if len(questions) > 1 && !apart && len(q.claims) == 1 && q.claims[0].Cost == 1 {
-			i, known := place[q.keys[0]]
-			if known && ruleOf(&list[i][0].claims[0]).equal(ruleOf(&q.claims[0])) {
-				list[i] = append(list[i], q)
-				continue
-			}
-			place[q.keys[0]] = len(list)
-		} else {
-			for _, key := range q.keys { // what comes later is decided later
-				delete(place, key)
-			}
-		}
-		list = append(list, group{q})
-	}
-	return list
-}
-
-// The verdicts of take.lua.
-const (
-	denied = iota
-	fits
-	tooCostly
-)
-
-const (
-	fields = 5 // of an answer
-	noLog  = -1
-)
-
-// answer gives every question what take.lua has replied, or an error.
-func (c call) answer(reply []int64) error {
-	last := c.groups[len(c.groups)-1]
-	if len(reply) == 0 || reply[0] != tail(last[len(last)-1].id) {
-		return errors.New("redisstore: the answer is to another request: the client has mixed up its replies")
-	}
-	r := reader{reply[1:]}
-	for _, g := range c.groups {
-		for n := range g[0].claims {
-			if err := r.claim(g, n); err != nil {
-				return err
-			}
-		}
-		for _, q := range g {
-			q.complete()
-		}
-	}
-	if len(r.rest) > 0 {
-		return errTooShort
-	}
-	return nil
-}
-
-var errTooShort = errors.New("redisstore: the script's reply is not as long as the questions make it")
-
-// reader reads the reply of take.lua.
-type reader struct{ rest []int64 }
-
-// next returns the next n integers, or nil.
-func (r *reader) next(n int) []int64 {
-	if len(r.rest) < n {
-		return nil
-	}
-	ints := r.rest[:n]
-	r.rest = r.rest[n:]
-	return ints
-}
-
-// claim reads what became of the n-th claim of a group.
-func (r *reader) claim(g group, n int) error {
-	counts := r.next(1)
-	if counts == nil {
-		return errTooShort
-	}
-	counted := counts[0]
-	if counted == noLog {
-		for _, q := range g {
-			q.err = errNoLog
-		}
-		return nil
-	}
-	if counted > 0 {
-		if err := r.decide(g[:min(counted, int64(len(g)))], n, true); err != nil {
-			return err
-		}
-	}
-	if counted < int64(len(g)) {
-		return r.decide(g[max(0, counted):], n, false)
-	}
-	return nil
-}
-
-// decide reads one answer, to the n-th claims of questions.
-func (r *reader) decide(questions []*question, n int, counted bool) error {
-	values := r.next(fields)
-	if values == nil {
-		return errTooShort
-	}
-	c := &questions[0].claims[n]
-	d, err := decision(c, values)
-	if err != nil {
-		return err
-	}
-	for i, q := range questions {
-		q.answers[n] = d
-		if counted {
-			q.answers[n].Remaining -= i * c.Cost // those before it are counted as well
-			q.answers[n].Reason, q.answers[n].Ticket = ratelimit.Counted, ratelimit.Ticket{ID: q.id, Cost: c.Cost}
-		}
-	}
-	return nil
 }
 
 // complete tells the claims that fit, and were not counted, why.
@@ -239,13 +101,29 @@ func (q *question) complete() {
 	}
 }
 
-// decision is what the limit that binds says.
-func decision(c *ratelimit.Claim, values []int64) (ratelimit.Decision, error) {
-	verdict, limit := values[0], values[1]
-	if limit < 0 || limit >= int64(len(c.Limits)) || verdict < denied || verdict > tooCostly {
-		return ratelimit.Decision{}, fmt.Errorf("redisstore: the script answered with verdict %d and limit %d of %d", verdict, limit, len(c.Limits))
+// tail is what the script makes of the last 12 hex digits of an id.
+func tail(id uuid.UUID) int64 {
+	return int64(binary.BigEndian.Uint64(id[8:]) & (1<<48 - 1))
+}
+
+// The verdicts of take.lua.
+const (
+	denied = iota
+	fits
+	tooCostly
+)
+
+// decide takes in the answer to the n-th claim.
+func (q *question) decide(n int, values []int64) error {
+	if values == nil {
+		return errTooShort
 	}
-	d := ratelimit.Decision{
+	c, verdict, limit := &q.claims[n], values[0], values[1]
+	if limit < 0 || limit >= int64(len(c.Limits)) || verdict < denied || verdict > tooCostly {
+		return fmt.Errorf("redisstore: the script answered with verdict %d and limit %d of %d", verdict, limit, len(c.Limits))
+	}
+	d := &q.answers[n]
+	*d = ratelimit.Decision{
 		Allowed:    verdict == fits,
 		Limit:      c.Limits[limit],
 		Remaining:  int(values[2]),
@@ -258,10 +136,12 @@ func decision(c *ratelimit.Claim, values []int64) (ratelimit.Decision, error) {
 	case tooCostly:
 		d.Reason = ratelimit.TooCostly
 	}
-	return d, nil
+	return nil
 }
 
-// tail is what the script makes of the last 12 hex digits of an id.
-func tail(id uuid.UUID) int64 {
-	return int64(binary.BigEndian.Uint64(id[8:]) & (1<<48 - 1))
+// count completes the answer to a claim that was counted, after so many that are equal.
+func (q *question) count(n, after int) {
+	d, cost := &q.answers[n], q.claims[n].Cost
+	d.Remaining -= after * cost // the answer is to the first of them
+	d.Reason, d.Ticket = ratelimit.Counted, ratelimit.Ticket{ID: q.id, Cost: cost}
 }

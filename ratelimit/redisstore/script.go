@@ -36,7 +36,7 @@ func newScript(source string) *script {
 }
 
 // run sends one command, and a second if the server has forgotten the script, or never knew it.
-func (s *script) run(ctx context.Context, client Client, keys []string, args []any) ([]int64, error) {
+func (s *script) run(ctx context.Context, client Client, keys, args []any) ([]int64, error) {
 	if s.old.Load() {
 		return s.plain.run(ctx, client, keys, args)
 	}
@@ -49,41 +49,51 @@ func (s *script) run(ctx context.Context, client Client, keys []string, args []a
 }
 
 // command is what run sends first.
-func (s *script) command(ctx context.Context, keys []string, args []any) *redis.Cmd {
+func (s *script) command(ctx context.Context, keys, args []any) *redis.IntSliceCmd {
 	t := s.declared
 	if s.old.Load() {
 		t = s.plain
 	}
-	cmd := redis.NewCmd(ctx, t.command(keys, args)...)
+	cmd := redis.NewIntSliceCmd(ctx, t.command(keys, args)...)
 	cmd.SetFirstKeyPos(3)
 	return cmd
 }
 
 // command asks for the script by its hash.
-func (t text) command(keys []string, args []any) []any {
+func (t text) command(keys, args []any) []any {
 	command := make([]any, 0, 3+len(keys)+len(args))
 	command = append(command, "evalsha", t.hash, len(keys))
-	for _, key := range keys {
-		command = append(command, key)
-	}
-	return append(command, args...)
+	return append(append(command, keys...), args...)
 }
 
-func (t text) run(ctx context.Context, client Client, keys []string, args []any) ([]int64, error) {
+func (t text) run(ctx context.Context, client Client, keys, args []any) ([]int64, error) {
 	command := t.command(keys, args)
-	reply, err := send(ctx, client, 3, command...).Int64Slice()
+	reply, err := t.send(ctx, client, command)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") { // it allocates even for nil
 		command[0], command[1] = "eval", t.source
-		reply, err = send(ctx, client, 3, command...).Int64Slice()
+		reply, err = t.send(ctx, client, command)
 	}
 	return reply, err
+}
+
+func (text) send(ctx context.Context, client Client, command []any) ([]int64, error) {
+	cmd := redis.NewIntSliceCmd(ctx, command...)
+	cmd.SetFirstKeyPos(3)
+	if err := client.Process(ctx, onceForInts{cmd}); err != nil {
+		return nil, err
+	}
+	return cmd.Result()
 }
 
 // once is a command that the client never sends a second time by itself, whatever its options: after a lost
 // reply nobody knows whether the first took effect.
 type once struct{ *redis.Cmd }
 
-func (once) NoRetry() bool { return true }
+// onceForInts is such a command, whose reply is integers.
+type onceForInts struct{ *redis.IntSliceCmd }
+
+func (once) NoRetry() bool        { return true }
+func (onceForInts) NoRetry() bool { return true }
 
 // send runs one command, whose key, at firstKey, says which server of many it goes to.
 func send(ctx context.Context, client Client, firstKey int8, args ...any) *redis.Cmd {

@@ -36,7 +36,6 @@ package redisstore
 import (
 	"context"
 	_ "embed"
-	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -71,7 +70,8 @@ type Store struct {
 	take       *script
 	remind     *script
 	reset      *script
-	alone      bool        // no question waits for others
+	alone      bool // no question waits for others
+	questions  *questions
 	lanes      *lanes      // shared with the copies that WithPrefix makes, as is
 	background *background // what takeEach does
 }
@@ -95,7 +95,7 @@ func New(client Client) *Store {
 	s := &Store{
 		client: client, prefix: DefaultPrefix, together: single,
 		take: newScript(takeSource), remind: newScript(remindSource), reset: newScript(resetSource),
-		background: new(background),
+		background: new(background), questions: new(questions),
 	}
 	s.lanes = &lanes{ask: s.ask, byServer: make(map[string]*lane)}
 	return s
@@ -147,37 +147,25 @@ func (s *Store) Refund(ctx context.Context, key string, ticket ratelimit.Ticket)
 // Reset implements ratelimit.Store. It costs one round trip.
 func (s *Store) Reset(ctx context.Context, key string) error {
 	return explain(repeat(ctx, func() error {
-		_, err := s.reset.run(ctx, s.client, []string{s.key(key)}, nil)
+		_, err := s.reset.run(ctx, s.client, []any{s.key(key)}, nil)
 		return err
 	}))
 }
 
 // takeTogether decides claims that lie on one server, together with what others ask it at the same time.
 func (s *Store) takeTogether(ctx context.Context, id uuid.UUID, claims []ratelimit.Claim, decisions []ratelimit.Decision) error {
-	q := s.question(id, claims)
+	q := s.questions.make(id, s.prefix, claims)
 	if s.alone {
 		s.ask(ctx, []*question{q})
 	} else if err := s.lanes.to(s.Server(claims[0].Key)).take(ctx, q); err != nil {
-		return err
+		return err // it may still be on its way
 	}
-	if q.err != nil {
-		return q.err
+	err := q.err
+	if err == nil {
+		copy(decisions, q.answers)
 	}
-	copy(decisions, q.answers)
-	return nil
-}
-
-func (s *Store) question(id uuid.UUID, claims []ratelimit.Claim) *question {
-	q := &question{
-		id:      id,
-		keys:    make([]string, len(claims)),
-		claims:  slices.Clone(claims),
-		answers: make([]ratelimit.Decision, len(claims)),
-	}
-	for i := range claims {
-		q.keys[i] = s.key(claims[i].Key)
-	}
-	return q
+	s.questions.giveBack(q)
+	return err
 }
 
 // Prompt implements ratelimit.Prompt: a decision that waits for others does not wait for the client.

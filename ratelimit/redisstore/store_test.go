@@ -404,26 +404,23 @@ func (moody) Process(ctx context.Context, cmd redis.Cmder) error {
 		panic("a hook is broken")
 	case strings.Contains(key, "well"):
 		id, err := strconv.ParseInt(lastID(cmd)[24:], 16, 64)
-		cmd.(interface{ SetVal(any) }).SetVal(reply(id, 1, 1, 0, 0, 0, 1))
+		reply(cmd, id, 1, 1, 0, 0, 0, 1)
 		return err
 	}
 	id, err := strconv.ParseInt(lastID(cmd)[24:], 16, 64)
 	if err != nil {
 		return err
 	}
-	cmd.(interface{ SetVal(any) }).SetVal(reply(id, 0, 0, 0, 0, 1, 1))
+	reply(cmd, id, 0, 0, 0, 0, 1, 1)
 	return nil
 }
 
 // lastID is the id that the script answers to.
-func lastID(cmd redis.Cmder) string { return cmd.Args()[len(cmd.Args())-1].(string) }
+func lastID(cmd redis.Cmder) string { return fmt.Sprint(cmd.Args()[len(cmd.Args())-1]) }
 
-func reply(ints ...int64) []any {
-	list := make([]any, len(ints))
-	for i, n := range ints {
-		list[i] = n
-	}
-	return list
+// reply gives a command its answer.
+func reply(cmd redis.Cmder, ints ...int64) {
+	cmd.(interface{ SetVal([]int64) }).SetVal(ints)
 }
 
 // keyOnAnotherNode returns the name of a log that does not lie where key does.

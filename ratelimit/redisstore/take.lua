@@ -8,7 +8,7 @@
 -- KEYS   the logs of all claims of all requests, in order
 -- ARGV   1 if the call may have been sent before, else 0
 --        the number of rules; for each how long its entries are kept in µs (the longest of its windows or more), the
---        number of its limits, and for each of these the most requests and the window in µs
+--        TTL of its logs in ms, the number of its limits, and for each of these the most requests and the window in µs
 --        then runs of requests that are alike: their number, the number of claims of each, for each claim its rule
 --        (from 1) and its cost, the number of ids of each, and the ids: several are as many requests of one claim of
 --        cost 1
@@ -23,10 +23,11 @@ local call, try, floor, max, min = redis.call, redis.pcall, math.floor, math.max
 local time = redis.call('TIME') -- once: it moves on inside a script
 local now = time[1] * 1000000 + time[2]
 
--- A Lua number of more than 14 digits loses its last ones on its way into a command, unless it is formatted. (Any number
--- costs more on that way than the command itself: so there are strings wherever there can be.)
+-- A Lua number of more than 14 digits loses its last ones on its way into a command, unless it is formatted. And that
+-- takes as long as some commands do: so there are strings wherever there can be.
 local function micros(n) return string.format('%.0f', n) end
-local now_text, ahead = micros(now), '(' .. micros(now)
+local now_text = time[1] .. string.sub('00000' .. time[2], -6)
+local ahead = '(' .. now_text
 
 local args, read = ARGV, 0
 local function number()
@@ -36,15 +37,13 @@ end
 
 -- What all claims of a rule have in common.
 local function read_rule()
-  local rule = {kept = number()}
+  local half = number() / 2
+  local rule = {past = now - 2 * half, half = floor(now / half) * half, ttl = args[read + 1]}
+  read = read + 1
   for i = 1, number() do
     local most, window = number(), number()
-    rule[i] = {max = most, window = window, past = now - window, since = '(' .. micros(now - window)}
+    rule[i] = {max = most, window = window, past = now - window}
   end
-  local half = rule.kept / 2
-  rule.past = now - rule.kept
-  rule.half = floor(now / half) * half
-  rule.ttl = micros(math.ceil(2 * rule.kept / 1000)) -- twice: Redis counts it from a clock that may lag TIME by a millisecond
   return rule
 end
 
@@ -100,7 +99,7 @@ local function open(claim)
   local room = 1 / 0
   for i = 1, #rule do
     local limit, n = rule[i], size
-    if oldest and oldest <= limit.past then n = call('ZCOUNT', key, limit.since, '+inf') end
+    if oldest and oldest <= limit.past then n = call('ZCOUNT', key, '(' .. micros(limit.past), '+inf') end
     claim[i] = n
     if limit.max - n < room then room = limit.max - n end
   end
@@ -150,23 +149,30 @@ local function describe(claim, added, counted)
   last = last + 5
 end
 
+-- Adds entries at now in as few commands as Lua's stack allows.
+local function add(key, first, last)
+  if first == last then return call('ZADD', key, now_text, args[first]) end
+  for from = first, last, 1000 do
+    local entries = {}
+    for i = from, min(from + 999, last) do
+      entries[#entries + 1] = now_text
+      entries[#entries + 1] = args[i]
+    end
+    call('ZADD', key, unpack(entries))
+  end
+end
+
 -- Counts n requests, whose ids lie at args[first] and behind. The first entry of each bears its id, the others of a cost
 -- above 1 a number behind it.
 local function charge(claim, first, n)
   local key, rule, oldest = claim.key, claim.rule, claim.oldest
   -- The first write in each half of what is kept sets the TTL: so it never runs below one and a half of that.
-  if not oldest or oldest < rule.half and call('ZCOUNT', key, micros(rule.half), '+inf') == 0 then
-    call('ZADD', key, now_text, args[first])
-    call('PEXPIRE', key, rule.ttl)
-  else
-    call('ZADD', key, now_text, args[first])
+  local expires = oldest and (oldest >= rule.half or call('ZCOUNT', key, micros(rule.half), '+inf') > 0)
+  add(key, first, first + n - 1)
+  for i = 2, claim.cost do -- of one request
+    call('ZADD', key, now_text, args[first] .. ':' .. i)
   end
-  for i = first, first + n - 1 do
-    if i > first then call('ZADD', key, now_text, args[i]) end
-    for k = 2, claim.cost do
-      call('ZADD', key, now_text, args[i] .. ':' .. k)
-    end
-  end
+  if not expires then call('PEXPIRE', key, rule.ttl) end
   claim.charged = n * claim.cost
 end
 

@@ -1,0 +1,210 @@
+package redisstore
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/sashlimit/sash/ratelimit"
+)
+
+// call is the arguments of take.lua for some questions.
+type call struct {
+	groups []group
+	keys   []any
+	args   []any
+}
+
+// group is questions that take.lua decides as one: several of one claim of cost 1 that are equal, in order, or one. Each
+// leads to the next.
+type group struct {
+	first, last *question
+	size        int
+}
+
+// newCall puts questions into one call. A call that may have been sent before asks for each by itself.
+func newCall(questions []*question, again bool) call {
+	c := call{groups: groups(questions, again)}
+	var rules []rule
+	number := func(r rule) int { // from 1
+		i := slices.IndexFunc(rules, r.equal)
+		if i < 0 {
+			i = len(rules)
+			rules = append(rules, r)
+		}
+		return i + 1
+	}
+	requests := make([]any, 0, len(questions)+argsOfRun)
+	for rest := c.groups; len(rest) > 0; {
+		run := rest[:alike(rest)]
+		rest = rest[len(run):]
+		requests = append(requests, len(run), len(run[0].first.claims))
+		for i := range run[0].first.claims {
+			c := &run[0].first.claims[i]
+			requests = append(requests, number(ruleOf(c)), c.Cost)
+		}
+		requests = append(requests, run[0].size)
+		for i := range run {
+			for q := run[i].first; q != nil; q = q.next {
+				requests = append(requests, q)
+			}
+		}
+	}
+	c.keys = make([]any, 0, len(c.groups))
+	for i := range c.groups {
+		q := c.groups[i].first
+		for j := range q.keys {
+			c.keys = append(c.keys, q.keys[j])
+		}
+	}
+	resent := 0
+	if again {
+		resent = 1
+	}
+	c.args = make([]any, 0, len(requests)+argsOfRule*(1+len(rules)))
+	c.args = append(c.args, resent, len(rules))
+	for _, r := range rules {
+		c.args = r.appendTo(c.args)
+	}
+	c.args = append(c.args, requests...)
+	return c
+}
+
+// How many arguments a run of requests and a rule have, beside ids: mostly.
+const (
+	argsOfRun  = 5
+	argsOfRule = 5
+)
+
+// rule is what take.lua calls a rule: the part of a claim that most claims have in common.
+type rule struct {
+	kept   time.Duration
+	limits []ratelimit.Limit
+}
+
+func ruleOf(c *ratelimit.Claim) rule { return rule{c.Kept(), c.Limits} }
+
+func (r rule) equal(other rule) bool {
+	return r.kept == other.kept && slices.Equal(r.limits, other.limits)
+}
+
+func (r rule) appendTo(args []any) []any {
+	// Twice, and rounded up: Redis counts a TTL from a clock that may lag TIME by a millisecond.
+	ttl := (2*r.kept + time.Millisecond - 1).Milliseconds()
+	args = append(args, r.kept.Microseconds(), ttl, len(r.limits))
+	for _, l := range r.limits {
+		args = append(args, l.MaxRequests, l.Window.Microseconds())
+	}
+	return args
+}
+
+// alike returns how many groups at the front differ in their keys and ids alone.
+func alike(list []group) int {
+	n := 1
+	for n < len(list) && list[n].size == list[0].size && slices.EqualFunc(list[n].first.claims, list[0].first.claims, sameShape) {
+		n++
+	}
+	return n
+}
+
+func sameShape(a, b ratelimit.Claim) bool { return a.Cost == b.Cost && ruleOf(&a).equal(ruleOf(&b)) }
+
+// groups finds the questions that can be decided as one, each of them where the first of them stood.
+func groups(questions []*question, apart bool) []group {
+	list := make([]group, 0, len(questions))
+	place := make(map[string]int, len(questions))
+	for _, q := range questions {
+		q.next = nil
+		if len(questions) > 1 && !apart && len(q.claims) == 1 && q.claims[0].Cost == 1 {
+			i, known := place[q.keys[0]]
+			if known && sameShape(list[i].first.claims[0], q.claims[0]) {
+				list[i].last.next = q
+				list[i].last = q
+				list[i].size++
+				continue
+			}
+			place[q.keys[0]] = len(list)
+		} else {
+			for _, key := range q.keys { // what comes later is decided later
+				delete(place, key)
+			}
+		}
+		list = append(list, group{q, q, 1})
+	}
+	return list
+}
+
+const (
+	fields = 5 // of an answer
+	noLog  = -1
+)
+
+// answer gives every question what take.lua has replied, or an error.
+func (c call) answer(reply []int64) error {
+	if len(reply) == 0 || reply[0] != tail(c.groups[len(c.groups)-1].last.id) {
+		return errors.New("redisstore: the answer is to another request: the client has mixed up its replies")
+	}
+	r := reader{reply[1:]}
+	for _, g := range c.groups {
+		for n := range g.first.claims {
+			if err := r.claim(g, n); err != nil {
+				return err
+			}
+		}
+		for q := g.first; q != nil; q = q.next {
+			q.complete()
+		}
+	}
+	if len(r.rest) > 0 {
+		return errTooShort
+	}
+	return nil
+}
+
+var errTooShort = errors.New("redisstore: the script's reply is not as long as the questions make it")
+
+// reader reads the reply of take.lua.
+type reader struct{ rest []int64 }
+
+// next returns the next n integers, or nil.
+func (r *reader) next(n int) []int64 {
+	if len(r.rest) < n {
+		return nil
+	}
+	ints := r.rest[:n]
+	r.rest = r.rest[n:]
+	return ints
+}
+
+// claim reads what became of the n-th claim of a group: of so many questions that they were counted, and of the others.
+func (r *reader) claim(g group, n int) error {
+	counts := r.next(1)
+	if counts == nil {
+		return errTooShort
+	}
+	counted, q := int(counts[0]), g.first
+	if counted == noLog {
+		for ; q != nil; q = q.next {
+			q.err = errNoLog
+		}
+		return nil
+	}
+	if counted > 0 {
+		values := r.next(fields)
+		for i := 0; i < counted && q != nil; i, q = i+1, q.next {
+			if err := q.decide(n, values); err != nil {
+				return err
+			}
+			q.count(n, i)
+		}
+	}
+	if q == nil {
+		return nil
+	}
+	for values := r.next(fields); q != nil; q = q.next {
+		if err := q.decide(n, values); err != nil {
+			return err
+		}
+	}
+	return nil
+}
