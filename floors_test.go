@@ -15,6 +15,7 @@ const module = "github.com/sashlimit/sash"
 var mayImport = map[string][]string{
 	"/ratelimit":            {},
 	"/keyexpr":              {},
+	"/rolling":              {},
 	"/ratelimit/redisstore": {"/ratelimit"},
 	"/ratelimit/storetest":  {"/ratelimit"},
 	"/ratelimit/oracle":     {},
@@ -34,6 +35,7 @@ var mayRequire = map[string][]string{
 	"/ratelimit":            {"github.com/google/uuid", breaker},
 	"/ratelimit/oracle":     {},
 	"/keyexpr":              {"github.com/expr-lang/expr", "golang.org/x/text"},
+	"/rolling":              {"github.com/HdrHistogram/hdrhistogram-go"},
 	"/ratelimit/redisstore": {"github.com/google/uuid", breaker, "github.com/redis/go-redis", "github.com/cespare/xxhash", "go.uber.org/atomic", "golang.org/x/sys"},
 	"/ratelimit/headers":    {"github.com/google/uuid", breaker, "github.com/dunglas/httpsfv"},
 	"":                      {"github.com/google/uuid", breaker, "github.com/expr-lang/expr", "golang.org/x/text", "github.com/dunglas/httpsfv"},

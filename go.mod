@@ -3,6 +3,7 @@ module github.com/sashlimit/sash
 go 1.26.0
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/dunglas/httpsfv v1.1.2
 	github.com/expr-lang/expr v1.17.8
