@@ -59,6 +59,9 @@ func (d Decision) Binds(other Decision) bool {
 type Ticket struct {
 	ID   uuid.UUID
 	Cost int
+
+	// Counters are the sub-windows in which limits in Buckets have counted the claim, in words of the store; "" if none.
+	Counters string
 }
 
 // Reason says how a Decision came about.

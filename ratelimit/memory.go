@@ -215,7 +215,7 @@ func (v *visit) settle(now time.Duration, id uuid.UUID, key string, c *Claim, d 
 		}
 	default:
 		v.write(now, id, key, keep, c, d)
-		d.Reason, d.Ticket = Counted, Ticket{id, c.Cost}
+		d.Reason, d.Ticket = Counted, Ticket{ID: id, Cost: c.Cost}
 	}
 }
 

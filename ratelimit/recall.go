@@ -261,7 +261,7 @@ func (s *shard) past(k *keyLog, now time.Duration) Past {
 			p.Grants[last].Cost++ // entries of one request lie side by side
 			continue
 		}
-		p.Grants = append(p.Grants, Grant{Ticket{e.id, 1}, now - e.at})
+		p.Grants = append(p.Grants, Grant{Ticket{ID: e.id, Cost: 1}, now - e.at})
 	}
 	return p
 }

@@ -16,7 +16,8 @@ type Claim struct {
 
 	// Keep is how long entries are remembered if that is longer than the longest Window. A key whose limits
 	// change from request to request, by the user's plan for example, needs the longest Window of them all:
-	// what has once been forgotten cannot be counted again.
+	// what has once been forgotten cannot be counted again. (Nor what a limit with another Window or other Buckets
+	// has counted: each such pair has counters of its own.)
 	Keep time.Duration
 
 	// OnFailure is what becomes of the claim if the store cannot decide it. Stores need not look at it.
@@ -31,7 +32,7 @@ type Claim struct {
 func (c *Claim) Kept() time.Duration {
 	kept := c.Keep
 	for _, l := range c.Limits {
-		kept = max(kept, l.Window)
+		kept = max(kept, l.Span())
 	}
 	return kept
 }
@@ -47,19 +48,19 @@ type Store interface {
 	// slices belong to the caller, and Take keeps neither, so that a decision in memory need not allocate.
 	//
 	// id is the identity of the entries. A store that asks a server again because an answer was lost finds out by it
-	// what the server has already admitted: that is answered as admitted, and written once. Otherwise every Take has an
-	// id of its own.
+	// what the server has already admitted: that is answered as admitted, and written once. (Counters know no ids: under
+	// limits in Buckets alone it may be counted twice.) Otherwise every Take has an id of its own.
 	//
 	// An error means that nothing is known: the entries may or may not have been written. A store that waits
 	// gives up when ctx is done; the Limiter does not rely on it. An error that says nothing of the store's health
 	// wraps ErrNoLog; one of a store whose keys lie on several servers is a ClaimErrors.
 	Take(ctx context.Context, id uuid.UUID, claims []Claim, decisions []Decision) error
 
-	// Refund removes the entries that ticket names from the log of key. Those that have left the window or
-	// were refunded before are not missed: a second Refund changes nothing.
+	// Refund removes the entries that ticket names from the log of key, and takes them off its counters. Those that have
+	// left the window or were refunded before are not missed: a second Refund changes nothing.
 	Refund(ctx context.Context, key string, ticket Ticket) error
 
-	// Reset forgets the log of key. An absent key is not an error.
+	// Reset forgets the log and the counters of key. An absent key is not an error.
 	Reset(ctx context.Context, key string) error
 }
 

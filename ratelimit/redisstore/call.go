@@ -73,7 +73,7 @@ func newCall(questions []*question, again bool) call {
 // How many arguments a run of requests and a rule have, beside ids: mostly.
 const (
 	argsOfRun  = 5
-	argsOfRule = 5
+	argsOfRule = 6
 )
 
 // rule is what take.lua calls a rule: the part of a claim that most claims have in common.
@@ -92,8 +92,12 @@ func (r rule) appendTo(args []any) []any {
 	// Twice, and rounded up: Redis counts a TTL from a clock that may lag TIME by a millisecond.
 	ttl := (2*r.kept + time.Millisecond - 1).Milliseconds()
 	args = append(args, r.kept.Microseconds(), ttl, len(r.limits))
-	for _, l := range r.limits {
-		args = append(args, l.MaxRequests, l.Window.Microseconds())
+	for i := range r.limits {
+		if l := &r.limits[i]; l.Buckets == 0 {
+			args = append(args, l.MaxRequests, l.Window.Microseconds(), 0)
+		} else {
+			args = append(args, l.MaxRequests, l.Width().Microseconds(), l.Buckets, ringOf(l))
+		}
 	}
 	return args
 }
@@ -144,7 +148,10 @@ func (c call) answer(reply []int64) error {
 	if len(reply) == 0 || reply[0] != tail(c.groups[len(c.groups)-1].last.id) {
 		return errors.New("redisstore: the answer is to another request: the client has mixed up its replies")
 	}
-	r := reader{reply[1:]}
+	if len(reply) == 1 {
+		return errTooShort
+	}
+	r := reader{now: reply[1], rest: reply[2:]}
 	for _, g := range c.groups {
 		for n := range g.first.claims {
 			if err := r.claim(g, n); err != nil {
@@ -164,7 +171,10 @@ func (c call) answer(reply []int64) error {
 var errTooShort = errors.New("redisstore: the script's reply is not as long as the questions make it")
 
 // reader reads the reply of take.lua.
-type reader struct{ rest []int64 }
+type reader struct {
+	now  int64 // the server's time in µs
+	rest []int64
+}
 
 // next returns the next n integers, or nil.
 func (r *reader) next(n int) []int64 {
@@ -195,7 +205,7 @@ func (r *reader) claim(g group, n int) error {
 			if err := q.decide(n, values); err != nil {
 				return err
 			}
-			q.count(n, i)
+			q.count(n, i, r.now)
 		}
 	}
 	if q == nil {

@@ -17,7 +17,7 @@ import (
 type question struct {
 	id      uuid.UUID
 	text    [textLength]byte // of the id
-	keys    []string         // of Redis, for each claim
+	keys    []string         // of Redis, for each claim: of its log, its counters, or both
 	claims  []ratelimit.Claim
 	answers []ratelimit.Decision
 	err     error
@@ -27,7 +27,7 @@ type question struct {
 	next *question // one that is equal, and decided after this one: see group
 
 	// Room for one claim of a few limits, as most questions are.
-	key    [1]string
+	key    [2]string
 	claim  [1]ratelimit.Claim
 	answer [1]ratelimit.Decision
 	limits [4]ratelimit.Limit
@@ -50,7 +50,14 @@ func (p *questions) make(id uuid.UUID, prefix string, claims []ratelimit.Claim) 
 	limits := q.limits[:0]
 	for i := range q.claims {
 		c := &q.claims[i]
-		q.keys = append(q.keys, prefix+":"+c.Key)
+		key := prefix + ":" + c.Key
+		lists, counts := kinds(c)
+		if lists {
+			q.keys = append(q.keys, key)
+		}
+		if counts {
+			q.keys = append(q.keys, countersKey(key))
+		}
 		first := len(limits)
 		limits = append(limits, c.Limits...)
 		c.Limits = limits[first:len(limits):len(limits)]
@@ -139,9 +146,9 @@ func (q *question) decide(n int, values []int64) error {
 	return nil
 }
 
-// count completes the answer to a claim that was counted, after so many that are equal.
-func (q *question) count(n, after int) {
-	d, cost := &q.answers[n], q.claims[n].Cost
-	d.Remaining -= after * cost // the answer is to the first of them
-	d.Reason, d.Ticket = ratelimit.Counted, ratelimit.Ticket{ID: q.id, Cost: cost}
+// count completes the answer to a claim that was counted at now, after so many that are equal.
+func (q *question) count(n, after int, now int64) {
+	d, c := &q.answers[n], &q.claims[n]
+	d.Remaining -= after * c.Cost // the answer is to the first of them
+	d.Reason, d.Ticket = ratelimit.Counted, ratelimit.Ticket{ID: q.id, Cost: c.Cost, Counters: counted(c, now)}
 }

@@ -51,6 +51,8 @@ var (
 	remindSource string
 	//go:embed reset.lua
 	resetSource string
+	//go:embed refund.lua
+	refundSource string
 )
 
 // DefaultPrefix begins every key, unless WithPrefix says otherwise.
@@ -69,6 +71,7 @@ type Store struct {
 	together   bool // all keys are on one server: one script may decide them all
 	take       *script
 	remind     *script
+	refund     *script
 	reset      *script
 	alone      bool // no question waits for others
 	questions  *questions
@@ -94,7 +97,7 @@ func New(client Client) *Store {
 	_, single := client.(*redis.Client)
 	s := &Store{
 		client: client, prefix: DefaultPrefix, together: single,
-		take: newScript(takeSource), remind: newScript(remindSource), reset: newScript(resetSource),
+		take: newScript(takeSource), remind: newScript(remindSource), reset: newScript(resetSource), refund: newScript(refundSource),
 		background: new(background), questions: new(questions),
 	}
 	s.lanes = &lanes{ask: s.ask, byServer: make(map[string]*lane)}
@@ -131,10 +134,16 @@ func (s *Store) Take(ctx context.Context, id uuid.UUID, claims []ratelimit.Claim
 	return s.takeEach(ctx, id, claims, decisions)
 }
 
-// Refund implements ratelimit.Store. It costs one round trip.
+// Refund implements ratelimit.Store. It costs one round trip, or two where some limits have Buckets and others have none.
+// That a request was taken off counters is noted under a key of its own, for as long as the request counts.
 func (s *Store) Refund(ctx context.Context, key string, ticket ratelimit.Ticket) error {
 	if ticket.Cost == 0 {
 		return nil
+	}
+	if ticket.Counters != "" {
+		if err := s.refundCounters(ctx, key, ticket); err != nil || !isListed(ticket) {
+			return err
+		}
 	}
 	id := ticket.ID.String()
 	args := []any{"zrem", s.key(key)}
@@ -147,7 +156,7 @@ func (s *Store) Refund(ctx context.Context, key string, ticket ratelimit.Ticket)
 // Reset implements ratelimit.Store. It costs one round trip.
 func (s *Store) Reset(ctx context.Context, key string) error {
 	return explain(repeat(ctx, func() error {
-		_, err := s.reset.run(ctx, s.client, []any{s.key(key)}, nil)
+		_, err := s.reset.run(ctx, s.client, []any{s.key(key), countersKey(s.key(key))}, nil)
 		return err
 	}))
 }

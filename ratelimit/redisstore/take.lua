@@ -5,15 +5,21 @@
 -- A log is a ZSET: for each allowed request a member, named after the request's id, whose score is the time in µs at
 -- which it was allowed. The entries of a cost above 1 have a number behind the id.
 --
--- KEYS   the logs of all claims of all requests, in order
+-- A limit in buckets has counters instead, in a HASH. Sub-window i is [i*width, (i+1)*width) on this server's clock; the
+-- field "ring.i" (i in base 36) has the number of requests in it, and "ring" three numbers: the requests in all of them, and
+-- the oldest and newest i among them. What came in the last `buckets` sub-windows and the present one counts.
+--
+-- KEYS   of each claim of each request, in order: its log, if its rule has limits without buckets, and its counters, if it
+--        has limits in buckets
 -- ARGV   1 if the call may have been sent before, else 0
 --        the number of rules; for each how long its entries are kept in µs (the longest of its windows or more), the
---        TTL of its logs in ms, the number of its limits, and for each of these the most requests and the window in µs
+--        TTL of its keys in ms, the number of its limits, and for each of these the most requests, the window in µs, and
+--        how many buckets: if not 0, the width of one stands in place of the window, and the ring follows
 --        then runs of requests that are alike: their number, the number of claims of each, for each claim its rule
 --        (from 1) and its cost, the number of ids of each, and the ids: several are as many requests of one claim of
 --        cost 1
--- Reply  the last 12 hex digits of the last id as a number; then for each claim how many ids were counted, the first of
---        them, or -1 if the key holds no log, and up to two answers: to the first of these ids, and to all others.
+-- Reply  the last 12 hex digits of the last id as a number; the time in µs; then for each claim how many ids were counted, the first of
+--        them, or -1 if a key holds something else, and up to two answers: to the first of these ids, and to all others.
 --        An answer is five integers: the verdict, the index of the binding limit (from 0), the requests left, and
 --        after how many µs a retry succeeds and the quota grows
 
@@ -29,6 +35,15 @@ local function micros(n) return string.format('%.0f', n) end
 local now_text = time[1] .. string.sub('00000' .. time[2], -6)
 local ahead = '(' .. now_text
 
+local function base36(n)
+  local text = ''
+  repeat
+    local digit = n % 36
+    text, n = string.sub('0123456789abcdefghijklmnopqrstuvwxyz', digit + 1, digit + 1) .. text, (n - digit) / 36
+  until n == 0
+  return '.' .. text
+end
+
 local args, read = ARGV, 0
 local function number()
   read = read + 1
@@ -41,8 +56,15 @@ local function read_rule()
   local rule = {past = now - 2 * half, half = floor(now / half) * half, ttl = args[read + 1]}
   read = read + 1
   for i = 1, number() do
-    local most, window = number(), number()
-    rule[i] = {max = most, window = window, past = now - window}
+    local most, window, buckets = number(), number(), number()
+    if buckets == 0 then
+      rule[i], rule.lists = {max = most, window = window, past = now - window}, true
+    else
+      read = read + 1
+      local this = floor(now / window)
+      rule[i] = {max = most, width = window, buckets = buckets, ring = args[read], this = this, field = args[read] .. base36(this)}
+      rule.counts = true
+    end
   end
   return rule
 end
@@ -81,11 +103,11 @@ local function settle(key, rule, oldest)
   return min(oldest, now), size
 end
 
--- Finds out how many more entries the log of a claim has room for, under every limit; false if the key holds no log.
-local function open(claim)
+-- Reads the log of a claim, for all limits without buckets. Returns an error if the key holds something else.
+local function open_log(claim)
   local key, rule = claim.key, claim.rule
   local entry = try('ZRANGE', key, '0', '0', 'WITHSCORES')
-  if entry.err then return false, entry.err end
+  if entry.err then return entry.err end
   local oldest, size = entry[2], 0
   if oldest then
     oldest = oldest + 0
@@ -96,43 +118,130 @@ local function open(claim)
     end
   end
   claim.oldest, claim.size, claim.charged = oldest, size, 0
+  for i = 1, #rule do
+    local limit = rule[i]
+    if limit.buckets then -- it has counters
+    elseif oldest and oldest <= limit.past then
+      claim[i] = call('ZCOUNT', key, '(' .. micros(limit.past), '+inf')
+    else
+      claim[i] = size
+    end
+  end
+end
+
+-- The number of requests in sub-windows, for each from oldest to newest; false where there are none.
+local function counters(key, limit, oldest, newest)
+  local fields = {}
+  for i = oldest, newest do fields[#fields + 1] = limit.ring .. base36(i) end
+  return call('HMGET', key, unpack(fields)), fields
+end
+
+local function write_ring(key, limit, n, oldest, here)
+  call('HSET', key, limit.ring, n .. ' ' .. oldest .. ' ' .. limit.this, limit.field, here)
+end
+
+-- Brings a ring up to now: sub-windows that no longer count are dropped, and those ahead of now (the clock stepped back)
+-- count as the present one. Returns the number of all requests, the oldest sub-window and the number in the present one.
+local function slide(claim, limit, oldest, newest)
+  local key, this = claim.counters, limit.this
+  local counts, fields = counters(key, limit, oldest, newest)
+  local n, here, first, gone = 0, 0, nil, {}
+  for i = 1, #fields do
+    local at, count = oldest + i - 1, tonumber(counts[i] or 0)
+    if at < this - limit.buckets or at > this then gone[#gone + 1] = fields[i] end
+    if at >= this - limit.buckets then
+      n = n + count
+      if at >= this then here = here + count end
+      if count > 0 and not first then first = min(at, this) end
+    end
+  end
+  if claim.cost > 0 then
+    if #gone > 0 then call('HDEL', key, unpack(gone)) end
+    if n == 0 then
+      call('HDEL', key, limit.ring)
+    else
+      write_ring(key, limit, n, first, here)
+      if newest > this then call('PEXPIRE', key, claim.rule.ttl) end
+    end
+  end
+  return n, first or this, here
+end
+
+-- Reads the counters of a claim, for all limits in buckets. Returns an error if the key holds something else.
+local function open_counters(claim)
+  for i = 1, #claim.rule do
+    local limit = claim.rule[i]
+    if limit.buckets then
+      local values = try('HMGET', claim.counters, limit.ring, limit.field)
+      if values.err then return values.err end
+      local n, oldest, here = 0, limit.this, tonumber(values[2] or 0)
+      if values[1] then
+        local newest
+        n, oldest, newest = string.match(values[1], '(%d+) (%d+) (%d+)')
+        n, oldest, newest = n + 0, oldest + 0, newest + 0
+        if oldest < limit.this - limit.buckets or newest > limit.this then
+          n, oldest, here = slide(claim, limit, oldest, newest)
+        end
+      end
+      claim[i], claim.first[i], claim.here[i] = n, oldest, here
+    end
+  end
+end
+
+-- Finds out how many more requests a claim has room for, under every limit. Returns an error if a key of it holds something else.
+local function open(claim)
+  local rule = claim.rule
+  local err = rule.lists and open_log(claim) or rule.counts and open_counters(claim)
+  if err then return err end
   local room = 1 / 0
   for i = 1, #rule do
-    local limit, n = rule[i], size
-    if oldest and oldest <= limit.past then n = call('ZCOUNT', key, '(' .. micros(limit.past), '+inf') end
-    claim[i] = n
-    if limit.max - n < room then room = limit.max - n end
+    if rule[i].max - claim[i] < room then room = rule[i].max - claim[i] end
   end
   claim.room = room
-  return true
 end
 
--- The time until the k-th newest entry is exactly a window old, once so many have been added at now.
-local function leaving(claim, k, window, added)
-  if k <= added then return window end
-  k = k - added
-  if k == claim.size then return min(claim.oldest, now) + window - now end
-  return min(at(claim.key, -k - claim.charged), now) + window - now
+-- The sub-window of the k-th newest request, once so many have been added in the present one.
+local function bucket(claim, i, k, added)
+  local limit, n = claim.rule[i], claim[i] + added
+  if k <= added then return limit.this end
+  if k == n then return claim.first[i] end
+  local counts = counters(claim.counters, limit, claim.first[i], limit.this)
+  local older = 0
+  for at = 1, #counts do
+    older = older + (counts[at] or 0)
+    if older > n - k then return claim.first[i] + at - 1 end
+  end
+  return limit.this -- where what was added is not written yet
 end
 
-local reply, last = {0}, 1
+-- The time until the k-th newest request no longer counts under a limit, once so many have been added at now.
+local function leaving(claim, i, k, added)
+  local limit, made = claim.rule[i], now
+  if limit.buckets then return (bucket(claim, i, k, added) + limit.buckets + 1) * limit.width - now end
+  if k > added then
+    k = k - added
+    made = min(k == claim.size and claim.oldest or at(claim.key, -k - claim.charged), now)
+  end
+  return made + limit.window - now
+end
+
+local reply, last = {0, now}, 2
 
 -- Answers what the limit that binds says, once so many entries have been added at now.
 local function describe(claim, added, counted)
   local verdict, index, left, retry, reset
   local rule, need = claim.rule, claim.need
   for i = 1, #rule do
-    local most, window = rule[i].max, rule[i].window
-    local n = claim[i] + added
+    local most, n = rule[i].max, claim[i] + added
     local v, l, w, g = FITS, max(0, most - n), 0, 0
     if n > 0 then -- the oldest, or as many as lie above a limit that was lowered
-      g = leaving(claim, min(n, most), window, added)
+      g = leaving(claim, i, min(n, most), added)
     end
     if counted then -- whatever it counts by now
     elseif need > most then
       v = TOO_COSTLY
     elseif n + need > most then
-      v, w = DENIED, need == 1 and g or leaving(claim, most - need + 1, window, added)
+      v, w = DENIED, need == 1 and g or leaving(claim, i, most - need + 1, added)
     end
     local binds = not verdict
     if binds then -- the first
@@ -162,9 +271,9 @@ local function add(key, first, last)
   end
 end
 
--- Counts n requests, whose ids lie at args[first] and behind. The first entry of each bears its id, the others of a cost
+-- Lists n requests, whose ids lie at args[first] and behind. The first entry of each bears its id, the others of a cost
 -- above 1 a number behind it.
-local function charge(claim, first, n)
+local function list(claim, first, n)
   local key, rule, oldest = claim.key, claim.rule, claim.oldest
   -- The first write in each half of what is kept sets the TTL: so it never runs below one and a half of that.
   local expires = oldest and (oldest >= rule.half or call('ZCOUNT', key, micros(rule.half), '+inf') > 0)
@@ -176,13 +285,26 @@ local function charge(claim, first, n)
   claim.charged = n * claim.cost
 end
 
+-- Counts n requests in every ring. The first in each sub-window sets the TTL.
+local function count(claim, n)
+  local expires = true
+  for i = 1, #claim.rule do
+    local limit = claim.rule[i]
+    if limit.buckets then
+      expires = expires and claim.here[i] > 0
+      write_ring(claim.counters, limit, claim[i] + n * claim.cost, claim[i] > 0 and claim.first[i] or limit.this, claim.here[i] + n * claim.cost)
+    end
+  end
+  if not expires then call('PEXPIRE', claim.counters, claim.rule.ttl) end
+end
+
 -- Decides one request, or n that are equal.
 local function decide(claims, width, first, n, again)
   local all, admitted = true, false
   for i = 1, width do
     local claim = claims[i]
-    local ok, why = open(claim)
-    if not ok then -- one key that holds something else harms no other request
+    local why = open(claim)
+    if why then -- one key that holds something else harms no other request
       if not string.find(why, 'WRONGTYPE', 1, true) then return redis.error_reply(why) end
       for _ = 1, width do
         last = last + 1
@@ -190,7 +312,7 @@ local function decide(claims, width, first, n, again)
       end
       return
     end
-    if again and claim.cost > 0 and call('ZSCORE', claim.key, args[first]) then admitted = true end
+    if again and claim.cost > 0 and claim.rule.lists and call('ZSCORE', claim.key, args[first]) then admitted = true end
     if claim.room < claim.need then all = false end
   end
   for i = 1, width do
@@ -200,7 +322,8 @@ local function decide(claims, width, first, n, again)
       counted = 1
     elseif all and claim.cost > 0 then
       counted, added = n == 1 and 1 or min(n, claim.room), claim.cost
-      charge(claim, first, counted)
+      if claim.rule.lists then list(claim, first, counted) end
+      if claim.rule.counts then count(claim, counted) end
     end
     last = last + 1
     reply[last] = counted
@@ -215,7 +338,7 @@ for i = 1, number() do rules[i] = read_rule() end
 while read < #args do
   local requests, width = number(), number()
   for i = 1, width do
-    local claim = claims[i] or {}
+    local claim = claims[i] or {first = {}, here = {}}
     claim.rule, claim.cost = rules[number()], number()
     claim.need = max(claim.cost, 1)
     claims[i] = claim
@@ -223,8 +346,15 @@ while read < #args do
   local ids = number()
   for _ = 1, requests do
     for i = 1, width do
-      keys = keys + 1
-      claims[i].key = KEYS[keys]
+      local claim = claims[i]
+      if claim.rule.lists then
+        keys = keys + 1
+        claim.key = KEYS[keys]
+      end
+      if claim.rule.counts then
+        keys = keys + 1
+        claim.counters = KEYS[keys]
+      end
     end
     local first = read + 1
     read = read + ids
