@@ -1,10 +1,6 @@
 package ratelimit
 
-import (
-	"time"
-
-	"github.com/google/uuid"
-)
+import "time"
 
 // Decision is the answer to one claim.
 //
@@ -52,16 +48,6 @@ func (d Decision) Binds(other Decision) bool {
 		return d.Reason == TooCostly
 	}
 	return d.RetryAfter > other.RetryAfter
-}
-
-// Ticket names exactly the entries that one allowed claim wrote to its log, so that they can be refunded.
-// The zero Ticket names none.
-type Ticket struct {
-	ID   uuid.UUID
-	Cost int
-
-	// Counters are the sub-windows in which limits in Buckets have counted the claim, in words of the store; "" if none.
-	Counters string
 }
 
 // Reason says how a Decision came about.

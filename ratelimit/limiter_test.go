@@ -120,16 +120,16 @@ func TestAQuestionThatMakesNoSenseIsAnErrorAndDecidesNothing(t *testing.T) {
 		want  string
 	}{
 		{"no limit", "k", 1, nil, "there is none, and the key would be unlimited"},
-		{"no key", "", 1, []ratelimit.Limit{{1, minute}}, "it is empty, and would be one quota for everybody"},
-		{"a negative cost", "k", -1, []ratelimit.Limit{{1, minute}}, "cost -1: want 0 or more"},
-		{"a limit of 0", "k", 1, []ratelimit.Limit{{0, minute}}, "MaxRequests is 0: want 1 to 1000000"},
-		{"a negative limit", "k", 1, []ratelimit.Limit{{-3, minute}}, "MaxRequests is -3"},
-		{"a limit that no log can hold", "k", 1, []ratelimit.Limit{{math.MaxInt, minute}}, "MaxRequests is 9223372036854775807"},
-		{"a window of 0", "k", 1, []ratelimit.Limit{{1, 0}}, "the Window is 0s"},
-		{"a window of 60 without a unit", "k", 1, []ratelimit.Limit{{1, 60}}, "write 60*time.Second"},
-		{"a window that never ends", "k", 1, []ratelimit.Limit{{1, math.MaxInt64}}, "want 1ms to 8784h0m0s"},
-		{"a window in nanoseconds", "k", 1, []ratelimit.Limit{{1, minute + 1}}, "want whole microseconds"},
-		{"the second of two limits", "k", 1, []ratelimit.Limit{{1, minute}, {0, 0}}, "MaxRequests is 0"},
+		{"no key", "", 1, []ratelimit.Limit{{MaxRequests: 1, Window: minute}}, "it is empty, and would be one quota for everybody"},
+		{"a negative cost", "k", -1, []ratelimit.Limit{{MaxRequests: 1, Window: minute}}, "cost -1: want 0 or more"},
+		{"a limit of 0", "k", 1, []ratelimit.Limit{{MaxRequests: 0, Window: minute}}, "MaxRequests is 0: want 1 to 1000000"},
+		{"a negative limit", "k", 1, []ratelimit.Limit{{MaxRequests: -3, Window: minute}}, "MaxRequests is -3"},
+		{"a limit that no log can hold", "k", 1, []ratelimit.Limit{{MaxRequests: math.MaxInt, Window: minute}}, "MaxRequests is 9223372036854775807"},
+		{"a window of 0", "k", 1, []ratelimit.Limit{{MaxRequests: 1, Window: 0}}, "the Window is 0s"},
+		{"a window of 60 without a unit", "k", 1, []ratelimit.Limit{{MaxRequests: 1, Window: 60}}, "write 60*time.Second"},
+		{"a window that never ends", "k", 1, []ratelimit.Limit{{MaxRequests: 1, Window: math.MaxInt64}}, "want 1ms to 8784h0m0s"},
+		{"a window in nanoseconds", "k", 1, []ratelimit.Limit{{MaxRequests: 1, Window: minute + 1}}, "want whole microseconds"},
+		{"the second of two limits", "k", 1, []ratelimit.Limit{{MaxRequests: 1, Window: minute}, {MaxRequests: 0, Window: 0}}, "MaxRequests is 0"},
 	} {
 		lim := newLimiter(t, ratelimit.Config{})
 		d, err := lim.AllowN(t.Context(), test.key, test.cost, test.limit...)

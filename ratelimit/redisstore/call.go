@@ -151,7 +151,7 @@ func (c call) answer(reply []int64) error {
 	if len(reply) == 1 {
 		return errTooShort
 	}
-	r := reader{now: reply[1], rest: reply[2:]}
+	r := reader{now: time.Duration(reply[1]) * time.Microsecond, rest: reply[2:]}
 	for _, g := range c.groups {
 		for n := range g.first.claims {
 			if err := r.claim(g, n); err != nil {
@@ -172,7 +172,7 @@ var errTooShort = errors.New("redisstore: the script's reply is not as long as t
 
 // reader reads the reply of take.lua.
 type reader struct {
-	now  int64 // the server's time in µs
+	now  time.Duration // on the server's clock
 	rest []int64
 }
 

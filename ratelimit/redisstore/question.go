@@ -51,7 +51,7 @@ func (p *questions) make(id uuid.UUID, prefix string, claims []ratelimit.Claim) 
 	for i := range q.claims {
 		c := &q.claims[i]
 		key := prefix + ":" + c.Key
-		lists, counts := kinds(c)
+		lists, counts := c.Kinds()
 		if lists {
 			q.keys = append(q.keys, key)
 		}
@@ -146,9 +146,9 @@ func (q *question) decide(n int, values []int64) error {
 	return nil
 }
 
-// count completes the answer to a claim that was counted at now, after so many that are equal.
-func (q *question) count(n, after int, now int64) {
+// count completes the answer to a claim that was counted at now, on the server's clock, after so many that are equal.
+func (q *question) count(n, after int, now time.Duration) {
 	d, c := &q.answers[n], &q.claims[n]
 	d.Remaining -= after * c.Cost // the answer is to the first of them
-	d.Reason, d.Ticket = ratelimit.Counted, ratelimit.Ticket{ID: q.id, Cost: c.Cost, Counters: counted(c, now)}
+	d.Reason, d.Ticket = ratelimit.Counted, ratelimit.Ticket{ID: q.id, Cost: c.Cost, Counters: c.CountersAt(now)}
 }

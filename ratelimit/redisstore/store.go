@@ -140,10 +140,15 @@ func (s *Store) Refund(ctx context.Context, key string, ticket ratelimit.Ticket)
 	if ticket.Cost == 0 {
 		return nil
 	}
-	if ticket.Counters != "" {
-		if err := s.refundCounters(ctx, key, ticket); err != nil || !isListed(ticket) {
-			return err
-		}
+	windows, listed, err := ticket.SubWindows()
+	if err != nil {
+		return err
+	}
+	if len(windows) > 0 {
+		err = s.refundCounters(ctx, s.key(key), ticket, windows)
+	}
+	if err != nil || !listed {
+		return explain(err)
 	}
 	id := ticket.ID.String()
 	args := []any{"zrem", s.key(key)}

@@ -1,0 +1,201 @@
+package ratelimit
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// buckets are what limits in Buckets keep of one key. Like log it is the algorithm alone.
+type buckets struct {
+	rings   []bucketRing
+	refunds map[uuid.UUID]time.Duration // when those that were refunded will have left; it is swept as it grows
+	swept   int                         // their number after that
+}
+
+// bucketRing is the numbers of requests in the sub-windows of one width: see Limit.
+type bucketRing struct {
+	width  time.Duration
+	counts []uint32 // of sub-window i at i modulo their number, which is one more than Buckets
+	newest int64    // the sub-window that was the present one when requests were last counted
+	n      int      // in all of them
+	reset  int64    // the sub-window of the last Reset, from which on nothing can be refunded; below all if there was none
+}
+
+func newBucketRing(l *Limit, now time.Duration) bucketRing {
+	r := bucketRing{width: l.Width(), counts: make([]uint32, l.Buckets+1), reset: -1 << 63}
+	r.newest = r.at(now)
+	return r
+}
+
+// of returns the ring of a limit, nil if there is none.
+func (c *buckets) of(l *Limit) *bucketRing {
+	if c == nil {
+		return nil
+	}
+	for i := range c.rings {
+		if r := &c.rings[i]; r.width == l.Width() && len(r.counts) == l.Buckets+1 {
+			return r
+		}
+	}
+	return nil
+}
+
+// add counts cost requests at now under every one of limits that is in Buckets.
+func (c *buckets) add(now time.Duration, limits []Limit, cost int) {
+	for i := range limits {
+		l := &limits[i]
+		if l.Buckets == 0 || slices.ContainsFunc(limits[:i], l.sharesRing) {
+			continue
+		}
+		r := c.of(l)
+		if r == nil {
+			c.rings = append(c.rings, newBucketRing(l, now))
+			r = &c.rings[len(c.rings)-1]
+		}
+		r.slide(now)
+		*r.count(r.newest) += uint32(cost)
+		r.n += cost
+	}
+}
+
+func (l *Limit) sharesRing(other Limit) bool {
+	return l.Buckets == other.Buckets && l.Window == other.Window
+}
+
+// refund takes a request off the sub-windows in which it was counted, once.
+func (c *buckets) refund(now time.Duration, t Ticket) error {
+	windows, _, err := t.SubWindows()
+	if err != nil {
+		return err
+	}
+	if _, twice := c.refunds[t.ID]; twice {
+		return nil
+	}
+	var leaves time.Duration
+	for _, w := range windows {
+		leaves = max(leaves, w.leaves())
+		if r := c.of(&w.Limit); r != nil && w.Number > r.reset && w.Number >= r.oldest(now) && w.Number <= r.newest {
+			count := r.count(w.Number)
+			less := min(uint32(t.Cost), *count)
+			*count -= less
+			r.n -= int(less)
+		}
+	}
+	c.note(now, t.ID, leaves)
+	return nil
+}
+
+// note remembers a refund until the request would have left.
+func (c *buckets) note(now time.Duration, id uuid.UUID, until time.Duration) {
+	const few = 16
+	if c.refunds == nil {
+		c.refunds = make(map[uuid.UUID]time.Duration)
+	}
+	if len(c.refunds) > 2*c.swept+few {
+		for id, until := range c.refunds {
+			if until <= now {
+				delete(c.refunds, id)
+			}
+		}
+		c.swept = len(c.refunds)
+	}
+	c.refunds[id] = until
+}
+
+// forget drops everything that was counted until now.
+func (c *buckets) forget(now time.Duration) {
+	for i := range c.rings {
+		r := &c.rings[i]
+		clear(r.counts)
+		r.n, r.newest, r.reset = 0, r.at(now), r.at(now)
+	}
+}
+
+// left reports whether nothing of what was counted counts at now.
+func (c *buckets) left(now time.Duration) bool {
+	if c == nil {
+		return true
+	}
+	for i := range c.rings {
+		if c.rings[i].total(now) > 0 || c.rings[i].reset >= c.rings[i].oldest(now) {
+			return false
+		}
+	}
+	return true
+}
+
+// clone shares nothing with c.
+func (c *buckets) clone() *buckets {
+	if c == nil {
+		return nil
+	}
+	other := &buckets{rings: slices.Clone(c.rings)}
+	for i := range other.rings {
+		other.rings[i].counts = slices.Clone(other.rings[i].counts)
+	}
+	return other
+}
+
+// at returns the sub-window in which now lies.
+func (r *bucketRing) at(now time.Duration) int64 {
+	i := int64(now / r.width)
+	if now < 0 && time.Duration(i)*r.width != now {
+		i--
+	}
+	return i
+}
+
+// count is that of a sub-window, one of the newest and the Buckets before it.
+func (r *bucketRing) count(i int64) *uint32 {
+	n := int64(len(r.counts))
+	return &r.counts[(i%n+n)%n]
+}
+
+// oldest returns the first sub-window that counts at now.
+func (r *bucketRing) oldest(now time.Duration) int64 {
+	return max(r.newest, r.at(now)) - int64(len(r.counts)) + 1
+}
+
+// total is the number of requests that count at now, those ahead of it (the clock stepped back) among them.
+func (r *bucketRing) total(now time.Duration) int {
+	n := r.n
+	for i := r.newest - int64(len(r.counts)) + 1; i < r.oldest(now) && i <= r.newest; i++ {
+		n -= int(*r.count(i))
+	}
+	return n
+}
+
+// slide makes the sub-window of now the newest. Those that have left are dropped, and those ahead of now count as it: they
+// were made before now whatever the clock said.
+func (r *bucketRing) slide(now time.Duration) {
+	this := r.at(now)
+	for i := r.newest + 1; i <= this && i <= r.newest+int64(len(r.counts)); i++ {
+		r.n -= int(*r.count(i))
+		*r.count(i) = 0
+	}
+	var ahead uint32
+	for i := this + 1; i <= r.newest; i++ {
+		if i > r.newest-int64(len(r.counts)) {
+			ahead += *r.count(i)
+			*r.count(i) = 0
+		}
+	}
+	r.newest = this
+	*r.count(this) += ahead
+}
+
+// leaving returns the time until the k-th newest of the requests that count no longer does. There must be as many.
+func (r *bucketRing) leaving(now time.Duration, k int) time.Duration {
+	i := r.newest
+	for n := int(*r.count(i)); n < k; n += int(*r.count(i)) {
+		i--
+	}
+	return r.leaves(min(i, r.at(now))) - now
+}
+
+// leaves returns when the requests of a sub-window no longer count.
+func (r *bucketRing) leaves(i int64) time.Duration {
+	return time.Duration(i+int64(len(r.counts))) * r.width
+}
