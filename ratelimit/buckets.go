@@ -16,15 +16,15 @@ type buckets struct {
 
 // bucketRing is the numbers of requests in the sub-windows of one width: see Limit.
 type bucketRing struct {
-	width  time.Duration
+	limit  Limit    // its Window and Buckets
 	counts []uint32 // of sub-window i at i modulo their number, which is one more than Buckets
 	newest int64    // the sub-window that was the present one when requests were last counted
 	n      int      // in all of them
-	reset  int64    // the sub-window of the last Reset, from which on nothing can be refunded; below all if there was none
+	reset  int64    // the last sub-window of which nothing can be refunded
 }
 
 func newBucketRing(l *Limit, now time.Duration) bucketRing {
-	r := bucketRing{width: l.Width(), counts: make([]uint32, l.Buckets+1), reset: -1 << 63}
+	r := bucketRing{limit: *l, counts: make([]uint32, l.Buckets+1), reset: -1 << 63}
 	r.newest = r.at(now)
 	return r
 }
@@ -35,7 +35,7 @@ func (c *buckets) of(l *Limit) *bucketRing {
 		return nil
 	}
 	for i := range c.rings {
-		if r := &c.rings[i]; r.width == l.Width() && len(r.counts) == l.Buckets+1 {
+		if r := &c.rings[i]; l.sharesRing(r.limit) {
 			return r
 		}
 	}
@@ -140,11 +140,7 @@ func (c *buckets) clone() *buckets {
 
 // at returns the sub-window in which now lies.
 func (r *bucketRing) at(now time.Duration) int64 {
-	i := int64(now / r.width)
-	if now < 0 && time.Duration(i)*r.width != now {
-		i--
-	}
-	return i
+	return r.limit.SubWindow(now)
 }
 
 // count is that of a sub-window, one of the newest and the Buckets before it.
@@ -175,6 +171,9 @@ func (r *bucketRing) slide(now time.Duration) {
 		r.n -= int(*r.count(i))
 		*r.count(i) = 0
 	}
+	if r.newest > this {
+		r.reset = max(r.reset, r.newest) // what a ticket names may be counted elsewhere from now on
+	}
 	var ahead uint32
 	for i := this + 1; i <= r.newest; i++ {
 		if i > r.newest-int64(len(r.counts)) {
@@ -197,5 +196,5 @@ func (r *bucketRing) leaving(now time.Duration, k int) time.Duration {
 
 // leaves returns when the requests of a sub-window no longer count.
 func (r *bucketRing) leaves(i int64) time.Duration {
-	return time.Duration(i+int64(len(r.counts))) * r.width
+	return time.Duration(i)*r.limit.Width() + r.limit.Span()
 }

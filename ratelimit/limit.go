@@ -47,6 +47,15 @@ func (l Limit) Width() time.Duration {
 	return l.Window / time.Duration(l.Buckets)
 }
 
+// SubWindow returns the number i of the sub-window in which a time lies: floor(t/w). There must be Buckets.
+func (l Limit) SubWindow(t time.Duration) int64 {
+	i := int64(t / l.Width())
+	if t < 0 && t%l.Width() != 0 {
+		i--
+	}
+	return i
+}
+
 // Span is how long a request counts at the longest: Window, and with Buckets one Width more.
 func (l Limit) Span() time.Duration { return l.Window + l.Width() }
 

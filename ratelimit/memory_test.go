@@ -20,16 +20,19 @@ import (
 func TestContractInMemory(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Backend {
 		m := newMemory(0)
-		return storetest.Backend{Store: m, Advance: m.advance}
+		return storetest.Backend{Store: m, Advance: m.advance, Now: m.since}
 	})
 }
 
 func TestModelInMemory(t *testing.T) {
 	storetest.Model(t, func(*testing.T) storetest.Backend {
 		m := newMemory(0)
-		return storetest.Backend{Store: m, Advance: m.advance}
+		return storetest.Backend{Store: m, Advance: m.advance, Now: m.since}
 	})
 }
+
+// began is when the clocks of tests begin.
+var began = time.Unix(1_763_671_412, 345_678_000)
 
 // memory is a MemoryStore whose clock the test moves.
 type memory struct {
@@ -38,7 +41,7 @@ type memory struct {
 }
 
 func newMemory(maxKeys int) *memory {
-	m := &memory{now: time.Unix(1_763_671_412, 345_678_000)}
+	m := &memory{now: began}
 	m.MemoryStore = ratelimit.NewMemoryStore(ratelimit.MemoryConfig{
 		MaxKeys: maxKeys,
 		Now:     func() time.Time { return m.now },
@@ -47,6 +50,9 @@ func newMemory(maxKeys int) *memory {
 }
 
 func (m *memory) advance(d time.Duration) { m.now = m.now.Add(d) }
+
+// since is what the store's clock shows.
+func (m *memory) since() time.Duration { return m.now.Sub(began) }
 
 // allow takes one request on key.
 func (m *memory) allow(key string, limits ...ratelimit.Limit) ratelimit.Decision {

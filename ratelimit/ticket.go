@@ -55,7 +55,7 @@ func (c *Claim) CountersAt(now time.Duration) string {
 		}
 		names = append(strconv.AppendInt(names, int64(l.Buckets), 10), 'x')
 		names = append(append(names, l.Window.String()...), '.')
-		names = strconv.AppendInt(names, int64(now/l.Width()), base)
+		names = strconv.AppendInt(names, l.SubWindow(now), base)
 	}
 	return string(names)
 }

@@ -68,6 +68,7 @@ func onRedis(t *testing.T, client *redis.Client) storetest.Backend {
 	return storetest.Backend{
 		Store:   store,
 		Advance: func(d time.Duration) { now = now.Add(d); set() },
+		Now:     func() time.Duration { return time.Duration(now.UnixNano()) },
 		Resend:  store.Resend,
 	}
 }
@@ -87,6 +88,7 @@ func onMiniredis(t *testing.T) storetest.Backend {
 			m.SetTime(now)
 			m.FastForward(max(0, d)) // expires keys; it cannot go back
 		},
+		Now:    func() time.Duration { return time.Duration(now.UnixNano()) },
 		Resend: store.Resend,
 	}
 }

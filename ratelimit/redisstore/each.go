@@ -38,7 +38,7 @@ func (s *Store) takeEach(ctx context.Context, id uuid.UUID, claims []ratelimit.C
 		a.err = guard(func() error { return s.takeTogether(ctx, id, []ratelimit.Claim{claim}, a.decision[:]) })
 		answers <- a
 		if <-settled; !admitted && claim.Cost > 0 && (a.err != nil || a.decision[0].Allowed) {
-			_ = guard(func() error { return s.giveBack(ctx, claim, id) }) // what fails leaves by age
+			_ = guard(func() error { return s.giveBack(ctx, claim, id, a.decision[0].Ticket) }) // what fails leaves by age
 		}
 		refunded <- struct{}{}
 	})
@@ -167,11 +167,15 @@ func collect(half context.Context, claims []ratelimit.Claim, answers <-chan answ
 	return c
 }
 
-// giveBack refunds a claim of a request that was not admitted. Its context outlives the decision's.
-func (s *Store) giveBack(ctx context.Context, claim ratelimit.Claim, id uuid.UUID) error {
+// giveBack refunds a claim of a request that was not admitted. If it was not answered there is no ticket, and nobody knows
+// which counters it has reached: these it leaves by age. Its context outlives the decision's.
+func (s *Store) giveBack(ctx context.Context, claim ratelimit.Claim, id uuid.UUID, ticket ratelimit.Ticket) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 	defer cancel()
-	return s.Refund(ctx, claim.Key, ratelimit.Ticket{ID: id, Cost: claim.Cost})
+	if ticket == (ratelimit.Ticket{}) {
+		ticket = ratelimit.Ticket{ID: id, Cost: claim.Cost}
+	}
+	return s.Refund(ctx, claim.Key, ticket)
 }
 
 // background is the goroutines of a store.

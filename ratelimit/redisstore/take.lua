@@ -161,7 +161,10 @@ local function slide(claim, limit, oldest, newest)
       call('HDEL', key, limit.ring)
     else
       write_ring(key, limit, n, first, here)
-      if newest > this then call('PEXPIRE', key, claim.rule.ttl) end
+    end
+    if newest > this then -- what was counted ahead of now counts elsewhere, and cannot be refunded (refund.lua)
+      call('HSET', key, 'reset', micros((newest + 1) * limit.width))
+      call('PEXPIRE', key, claim.rule.ttl)
     end
   end
   return n, first or this, here

@@ -4,7 +4,7 @@
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) storetest.Backend {
 //			clock := …
-//			return storetest.Backend{Store: NewStore(clock), Advance: clock.Advance}
+//			return storetest.Backend{Store: NewStore(clock), Advance: clock.Advance, Now: clock.Now}
 //		})
 //	}
 //
@@ -30,6 +30,9 @@ type Backend struct {
 	// Advance moves the store's clock: forward, or by a negative d backward, as the clock of a server is
 	// set right. It need not move the expiry of keys.
 	Advance func(d time.Duration)
+
+	// Now reads that clock: sub-window i of a limit in Buckets begins where it shows i times their Width.
+	Now func() time.Duration
 
 	// Resend is how the store sends a Take again whose answer it has lost. nil if it never does.
 	Resend func(ctx context.Context, id uuid.UUID, claims []ratelimit.Claim, decisions []ratelimit.Decision) error
@@ -134,7 +137,7 @@ func (b bench) takeAs(id uuid.UUID, claims ...ratelimit.Claim) []ratelimit.Decis
 	for i, d := range decisions {
 		want := ratelimit.Ticket{}
 		if d.Reason == ratelimit.Counted {
-			want = ratelimit.Ticket{ID: id, Cost: claims[i].Cost}
+			want = ratelimit.Ticket{ID: id, Cost: claims[i].Cost, Counters: claims[i].CountersAt(b.Now())}
 		}
 		if d.Ticket != want {
 			b.Errorf("the ticket of %v is %v, want %v", d.Reason, d.Ticket, want)
