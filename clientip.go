@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"strings"
 )
 
 // errNoClientIP is for a request without a usable peer: one that came over a
@@ -30,20 +31,32 @@ var errNoClientIP = errors.New("sash: ip: the request's RemoteAddr is not an IP 
 //
 // Addresses and prefixes that map IPv4 into IPv6 (::ffff:a.b.c.d) count as
 // IPv4, and zones are ignored. The function is safe for concurrent use, and
-// allocates only its result, unless a quoted string in Forwarded has a
-// backslash in it.
+// allocates only its result, and nothing for a peer with an IPv4 address, unless
+// a quoted string in Forwarded has a backslash in it.
 func newClientIPResolver(o Options) func(*http.Request) (string, error) {
 	proxies, hops, bits := newProxies(o.TrustedProxies), hopLists[o.ProxyHeader], cmp.Or(o.IPv6Prefix, defaultIPv6Prefix)
 	return func(r *http.Request) (string, error) {
 		client, ok := parseHop(r.RemoteAddr)
-		if ok && proxies.contain(client) || !ok && o.TrustUnixSocket && fromUnixSocket(r.RemoteAddr) {
+		switch {
+		case ok && proxies.contain(client) || !ok && o.TrustUnixSocket && fromUnixSocket(r.RemoteAddr):
 			client = proxies.client(client, hops, r.Header[hops.field])
+		case client.Is4():
+			if host, spelled := spelledIPv4(r.RemoteAddr); spelled {
+				return host, nil
+			}
 		}
 		if !client.IsValid() {
 			return "", errNoClientIP
 		}
 		return ipKey(client, bits), nil
 	}
+}
+
+// spelledIPv4 is the IPv4 address that parseHop has read, unless it was inside an
+// IPv6 one. It is spelled as in keys, for netip reads no other spelling.
+func spelledIPv4(remoteAddr string) (host string, ok bool) {
+	host, port, _ := strings.Cut(remoteAddr, ":")
+	return host, strings.IndexByte(port, ':') < 0
 }
 
 // fromUnixSocket reports whether net/http names the peer of a Unix socket so:

@@ -37,6 +37,8 @@ func TestClientIP(t *testing.T) {
 		{"a zone is dropped", "[fe80::1%eth0]:5", nil, "fe80::/64"},
 		{"IPv4 mapped into IPv6 is IPv4", "[::ffff:203.0.113.9]:80", nil, "203.0.113.9"},
 		{"however it is spelled", "[0:0:0:0:0:ffff:cb00:7109]:80", nil, "203.0.113.9"},
+		{"mapped, without a port", "::ffff:203.0.113.9", nil, "203.0.113.9"},
+		{"mapped, spelled out", "0:0:0:0:0:ffff:203.0.113.9", nil, "203.0.113.9"},
 		{"mapped, with a zone", "[::ffff:203.0.113.9%1]:80", nil, "203.0.113.9"},
 		{"loopback has no /64 of its own", "[::1]:80", nil, "::/64"},
 		{"behind NAT64 each IPv4 client is itself", "[64:ff9b::203.0.113.9]:80", nil, "203.0.113.9"},
