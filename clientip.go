@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"strings"
 )
 
 // errNoClientIP is for a request without a usable peer: one that came over a
@@ -36,14 +35,15 @@ var errNoClientIP = errors.New("sash: ip: the request's RemoteAddr is not an IP 
 func newClientIPResolver(o Options) func(*http.Request) (string, error) {
 	proxies, hops, bits := newProxies(o.TrustedProxies), hopLists[o.ProxyHeader], cmp.Or(o.IPv6Prefix, defaultIPv6Prefix)
 	return func(r *http.Request) (string, error) {
-		client, ok := parseHop(r.RemoteAddr)
+		host, client, ok := readIPv4(r.RemoteAddr)
+		if !ok {
+			client, ok = parseHop(r.RemoteAddr)
+		}
 		switch {
 		case ok && proxies.contain(client) || !ok && o.TrustUnixSocket && fromUnixSocket(r.RemoteAddr):
 			client = proxies.client(client, hops, r.Header[hops.field])
-		case client.Is4():
-			if host, spelled := spelledIPv4(r.RemoteAddr); spelled {
-				return host, nil
-			}
+		case host != "":
+			return host, nil
 		}
 		if !client.IsValid() {
 			return "", errNoClientIP
@@ -52,11 +52,40 @@ func newClientIPResolver(o Options) func(*http.Request) (string, error) {
 	}
 }
 
-// spelledIPv4 is the IPv4 address that parseHop has read, unless it was inside an
-// IPv6 one. It is spelled as in keys, for netip reads no other spelling.
-func spelledIPv4(remoteAddr string) (host string, ok bool) {
-	host, port, _ := strings.Cut(remoteAddr, ":")
-	return host, strings.IndexByte(port, ':') < 0
+// readIPv4 reads what most peers are called, 192.0.2.1:80, in half the time
+// that parseHop takes. Whatever else there is it leaves to that. netip reads no
+// other spelling of an IPv4 address than that of keys, so that host is the key.
+func readIPv4(s string) (host string, a netip.Addr, ok bool) {
+	var octets [4]byte
+	n, value, digits := 0, 0, 0
+	for i := range len(s) {
+		switch c := s[i]; {
+		case '0' <= c && c <= '9' && (digits == 0 || value > 0):
+			if value, digits = 10*value+int(c-'0'), digits+1; value > 255 {
+				return "", a, false
+			}
+		case digits > 0 && c == '.' && n < 3:
+			octets[n] = byte(value)
+			n, value, digits = n+1, 0, 0
+		case digits > 0 && c == ':' && n == 3 && isPort(s[i+1:]):
+			octets[n] = byte(value)
+			return s[:i], netip.AddrFrom4(octets), true
+		default:
+			return "", a, false
+		}
+	}
+	return "", a, false
+}
+
+// isPort is true of a port as net/http writes it.
+func isPort(s string) bool {
+	port := 0
+	for i := range len(s) {
+		if port = 10*port + int(s[i]-'0'); s[i] < '0' || s[i] > '9' || port > 65535 {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // fromUnixSocket reports whether net/http names the peer of a Unix socket so:
