@@ -16,12 +16,12 @@ func (l level) setDraft(h http.Header, room *Room) {
 	}
 	room.need(2)
 	if l.isOne() { // the common case: the policy has been written already
-		policy := &l.quotas[0].Policies[0]
-		var space [192]byte
-		h[fieldPolicy] = room.Value(policy.item)
-		text := string(l.quotas[0].appendLimit(space[:0]))
+		q := &l.quotas[0]
+		h[fieldPolicy] = room.Value(q.Policies[0].item)
+		var space [128]byte
+		text := string(q.appendLimit(space[:0]))
 		h[fieldLimit] = room.Value(text)
-		if reset := l.quotas[0].reset(); reset > 0 {
+		if reset := q.reset(); reset > 0 && !q.Decision.Allowed {
 			room.seconds, room.text = reset, text[strings.LastIndexByte(text, '=')+1:]
 		}
 		return
