@@ -185,10 +185,10 @@ func (a *Aspect) holds(c *keyexpr.Condition, src keyexpr.Source, otherwise bool)
 
 // setFields describes a verdict in the header fields of its response.
 func (a *Aspect) setFields(header http.Header, w *work, v *Verdict) {
-	if unavailable, ok := errors.AsType[*UnavailableError](v.Err); ok {
-		headers.RetryAfter(header, unavailable.RetryAfter)
-	}
 	if v.Err != nil {
+		if unavailable, ok := errors.AsType[*UnavailableError](v.Err); ok {
+			headers.RetryAfter(header, unavailable.RetryAfter)
+		}
 		return
 	}
 	if w.live == 1 {
