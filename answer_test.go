@@ -47,8 +47,8 @@ func TestWorkKeepsNothingOfARequest(t *testing.T) {
 	a := &Aspect{rules: make([]rule, 2)}
 	w := a.begin()
 	w.parts[3] = "bob@example.com"
-	w.add(&rule{shown: "r"}, &plan{}).Key = "r:bob@example.com"
-	w.add(&rule{shown: "s", Rule: Rule{DryRun: true}}, &plan{}).Key = "s:bob@example.com"
+	w.add(&rule{shown: "r", plans: &plans{}}, &plan{}, "r:bob@example.com", 1)
+	w.add(&rule{shown: "s", plans: &plans{}, Rule: Rule{DryRun: true}}, &plan{}, "s:bob@example.com", 1)
 	w.decisions[0] = ratelimit.Decision{Allowed: true, Violated: []string{"r"}}
 	w.giveUp()
 	var v Verdict

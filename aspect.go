@@ -139,9 +139,7 @@ func (r *rule) claim(ctx context.Context, src keyexpr.Source, name ratelimit.Key
 	if err != nil {
 		return err
 	}
-	c := w.add(r, plan)
-	c.Key, c.Limits, c.Cost, c.Keep = name.Key(parts...), plan.limits, cost, r.plans.keep
-	c.OnFailure, c.AskAlways, c.ForgetDenials = r.OnFailure, r.AskAlways, r.forgetDenials
+	w.add(r, plan, name.Key(parts...), cost)
 	return nil
 }
 

@@ -18,10 +18,11 @@ type work struct {
 	parts [4]string // of a key
 }
 
-// applied is a rule that makes a claim, and the limits of which.
+// applied is a rule that makes a claim, with its limits and its key. The Limiter may write another key into the claim.
 type applied struct {
 	rule *rule
 	plan *plan
+	key  string
 }
 
 // begin lends work for one request. Who panics before end has taken it along.
@@ -37,15 +38,17 @@ func (a *Aspect) begin() *work {
 	}
 }
 
-// add returns the claim of one more rule, to be filled in. There is room for all rules, and nothing in it.
-func (w *work) add(r *rule, p *plan) *ratelimit.Claim {
-	n := len(w.applied)
-	w.applied = append(w.applied, applied{r, p})
-	w.claims, w.decisions = w.claims[:n+1], w.decisions[:n+1]
+// add adds the claim of one more rule. There is room for all rules, and no decision yet.
+func (w *work) add(r *rule, p *plan, key string, cost int) {
+	w.applied = append(w.applied, applied{r, p, key})
+	w.claims = append(w.claims, ratelimit.Claim{
+		Key: key, Limits: p.limits, Cost: cost, Keep: r.plans.keep,
+		OnFailure: r.OnFailure, AskAlways: r.AskAlways, ForgetDenials: r.forgetDenials,
+	})
+	w.decisions = w.decisions[:len(w.claims)]
 	if !r.DryRun {
 		w.live++
 	}
-	return &w.claims[n]
 }
 
 // fail is for a request that could not be decided. Then there are no outcomes.
@@ -137,9 +140,8 @@ func (a *Aspect) end(w *work, v *Verdict) {
 // outcomes are what the rules that apply say.
 func (w *work) outcomes() []Outcome {
 	var all []Outcome
-	for i, d := range w.decisions {
-		r := w.applied[i].rule
-		all = append(all, Outcome{Rule: r.shown, DryRun: r.DryRun, Decision: d, rule: r, key: w.claims[i].Key})
+	for i, by := range w.applied {
+		all = append(all, Outcome{Rule: by.rule.shown, DryRun: by.rule.DryRun, Decision: w.decisions[i], rule: by.rule, key: by.key})
 	}
 	for _, r := range w.undecided {
 		all = append(all, Outcome{Rule: r.shown, DryRun: true, Decision: ratelimit.Decision{Allowed: true}, rule: r})
