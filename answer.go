@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/sashlimit/sash/ratelimit"
 	"github.com/sashlimit/sash/ratelimit/headers"
@@ -14,26 +14,27 @@ import (
 // answer is the problem document for a request that one policy denies, written when the policy is declared but for the
 // seconds.
 type answer struct {
-	before, after string    // the seconds
-	lengths       []string  // Content-Length, by the digits of the seconds, from one
-	documents     sync.Pool // of *[]byte, which begin with before; a Writer must not keep what it writes
+	before, after string // the seconds
+
+	// written are documents, each in the place of its seconds: clients that are denied ask again and again.
+	written [64]atomic.Pointer[document]
 }
 
-// maxSecondsDigits is for ratelimit.MaxWindow, and some.
-const maxSecondsDigits = 9
+// document is an answer with its seconds. It is never changed, and a Writer must not change what it writes.
+type document struct {
+	seconds int64
+	body    []byte
+	length  string // of body
+}
 
 func newAnswer(policy string) (*answer, error) {
 	some := Verdict{Decision: ratelimit.Decision{RetryAfter: ratelimit.MaxWindow, Violated: []string{policy}}}
-	document, err := json.Marshal(some.problem())
+	text, err := json.Marshal(some.problem())
 	if err != nil { // strings and an int: it cannot be
 		return nil, err
 	}
-	before, after, _ := strings.Cut(string(document), strconv.FormatInt(headers.Seconds(some.RetryAfter), 10))
-	a := &answer{before: before, after: after}
-	for digits := 1; digits <= maxSecondsDigits; digits++ {
-		a.lengths = append(a.lengths, strconv.Itoa(len(before)+digits+len(after)))
-	}
-	return a, nil
+	before, after, _ := strings.Cut(string(text), strconv.FormatInt(headers.Seconds(some.RetryAfter), 10))
+	return &answer{before: before, after: after}, nil
 }
 
 // fits reports whether the document is the one for that wait. "1 second" and "never" are other words.
@@ -42,25 +43,22 @@ func (a *answer) fits(v *Verdict) bool {
 }
 
 func (a *answer) write(w http.ResponseWriter, seconds int64, room *headers.Room) {
-	kept, ok := a.documents.Get().(*[]byte)
-	if !ok {
-		first := append(make([]byte, 0, len(a.before)+maxSecondsDigits+len(a.after)), a.before...)
-		kept = &first
-	}
-	document := strconv.AppendInt((*kept)[:len(a.before)], seconds, 10)
-	digits := len(document) - len(a.before)
-	document = append(document, a.after...)
-	length := ""
-	if digits <= len(a.lengths) {
-		length = a.lengths[digits-1]
-	} else {
-		length = strconv.Itoa(len(document))
-	}
+	d := a.document(seconds)
 	h := w.Header()
-	h["Content-Length"] = room.Value(length)
+	h["Content-Length"] = room.Value(d.length)
 	h["Content-Type"] = room.Value(problemType)
 	w.WriteHeader(http.StatusTooManyRequests)
-	w.Write(document) // an error is the client's hanging up
-	*kept = document
-	a.documents.Put(kept)
+	w.Write(d.body) // an error is the client's hanging up
+}
+
+func (a *answer) document(seconds int64) *document {
+	place := &a.written[uint64(seconds)%uint64(len(a.written))]
+	if d := place.Load(); d != nil && d.seconds == seconds {
+		return d
+	}
+	body := strconv.AppendInt(append(make([]byte, 0, len(a.before)+20+len(a.after)), a.before...), seconds, 10)
+	body = append(body, a.after...)
+	d := &document{seconds, body, strconv.Itoa(len(body))}
+	place.Store(d)
+	return d
 }

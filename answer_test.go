@@ -47,23 +47,24 @@ func TestWorkKeepsNothingOfARequest(t *testing.T) {
 	a := &Aspect{rules: make([]rule, 2)}
 	w := a.begin()
 	w.parts[3] = "bob@example.com"
-	w.outcomes = append(w.outcomes, Outcome{Rule: "r", plan: &plan{}}, Outcome{Rule: "s"})[:1]
-	w.claims = append(w.claims, ratelimit.Claim{Key: "r:bob@example.com"})
-	w.answers()[0] = ratelimit.Decision{Allowed: true, Violated: []string{"r"}}
+	w.add(&rule{shown: "r", plans: &plans{}}, &plan{}, "r:bob@example.com", 1)
+	w.add(&rule{shown: "s", plans: &plans{}, Rule: Rule{DryRun: true}}, &plan{}, "s:bob@example.com", 1)
+	w.decisions[0] = ratelimit.Decision{Allowed: true, Violated: []string{"r"}}
+	w.giveUp()
 	var v Verdict
 	a.end(w, &v)
-	if len(v.Outcomes) != 1 || v.Outcomes[0].Rule != "r" {
-		t.Errorf("the verdict has the outcomes %+v, want one, of its own", v.Outcomes)
+	if len(v.Outcomes) != 2 || v.Outcomes[0].Rule != "r" || v.Outcomes[0].Violated[0] != "r" || v.Outcomes[1].Rule != "s" {
+		t.Errorf("the verdict has the outcomes %+v, want two, of its own", v.Outcomes)
 	}
-	if w.parts != [4]string{} || len(w.outcomes)+len(w.claims)+len(w.decisions) != 0 {
+	if w.parts != [4]string{} || w.live+len(w.applied)+len(w.claims)+len(w.decisions)+len(w.undecided) != 0 {
 		t.Errorf("it is not empty: %+v", w)
 	}
-	for _, o := range w.outcomes[:2] {
-		if o.Rule != "" || o.plan != nil || o.claim.Key != "" {
-			t.Errorf("an outcome is kept: %+v", o)
+	for i, kept := range w.applied[:2] {
+		if c, d := w.claims[:2][i], w.decisions[:2][i]; kept != (applied{}) || c.Key != "" || d.Allowed || d.Violated != nil {
+			t.Errorf("of the one at %d is kept: %+v, %+v, %+v", i, kept, c, d)
 		}
 	}
-	if c, d := w.claims[:1][0], w.decisions[:1][0]; c.Key != "" || d.Allowed || d.Violated != nil {
-		t.Errorf("a claim or a decision is kept: %+v, %+v", c, d)
+	if r := w.undecided[:1][0]; r != nil {
+		t.Errorf("an undecided rule is kept: %+v", r)
 	}
 }

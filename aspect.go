@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"sync"
 
 	"github.com/sashlimit/sash/keyexpr"
@@ -19,10 +18,10 @@ type Aspect struct {
 	showDryRun bool
 	unobserved bool
 	skip       *keyexpr.Condition // nil: none
-	rules      []rule
-	watches    bool // some rule waits for the response
-	typed      bool // the body is read before the rules are asked
-	mixed      bool // some rules depend on the body, others do not
+	rules      []rule             // those that decide, then the dry runs
+	watches    bool               // some rule waits for the response
+	typed      bool               // the body is read before the rules are asked
+	mixed      bool               // some rules depend on the body, others do not
 	routes     routes
 	works      sync.Pool // of *work
 }
@@ -36,7 +35,7 @@ type Verdict struct {
 	// Err tells why there is no Decision: a *keyexpr.KeyError if the request has no key. See Status.
 	Err error
 
-	// Outcomes are the decisions of the rules that apply, dry runs among them. See Options.Unobserved.
+	// Outcomes are the decisions of the rules that apply, dry runs after the others. See Options.Unobserved.
 	Outcomes []Outcome
 
 	answer *answer      // of the one policy that denies; nil if there is none, or several
@@ -52,9 +51,8 @@ type Outcome struct {
 	// want of a key for example, Undecided. Both are Allowed.
 	ratelimit.Decision
 
-	rule  *rule
-	plan  *plan // nil: undecided
-	claim ratelimit.Claim
+	rule *rule
+	key  string // "": undecided
 }
 
 // Check decides one request under all rules together, in one round trip (and another if there are dry runs), and
@@ -62,28 +60,28 @@ type Outcome struct {
 // answered, for example by Answer.
 //
 // If Watches is true, After is to be called when the handler has returned.
-func (a *Aspect) Check(header http.Header, src keyexpr.Source) Verdict {
-	if !a.typed {
+func (a *Aspect) Check(header http.Header, src keyexpr.Source) (v Verdict) {
+	if a.mixed && !a.typed {
 		if v, denied := a.CheckUnread(header, src); denied {
 			return v
 		}
 	}
 	w := a.begin()
-	v := a.decide(src.Request().Context(), src, w)
-	a.setFields(header, &v, w.outcomes)
+	a.decide(src.Request().Context(), src, w, &v)
+	a.setFields(header, w, &v)
 	a.end(w, &v)
 	return v
 }
 
-// decide is Check without HTTP. Whatever is wrong with a dry run, it denies nobody. The outcomes are w's, until end.
-func (a *Aspect) decide(ctx context.Context, src keyexpr.Source, w *work) Verdict {
-	v := Verdict{Decision: ratelimit.Decision{Allowed: true, Reason: ratelimit.Skipped}}
+// decide is Check without HTTP: it fills in the zero Verdict. Whatever is wrong with a dry run, it denies nobody.
+func (a *Aspect) decide(ctx context.Context, src keyexpr.Source, w *work, v *Verdict) {
+	v.Allowed, v.Reason = true, ratelimit.Skipped
 	if a.skip != nil {
 		if skip, err := a.skip.Holds(src); skip || err != nil {
 			if a.hasLive() {
 				v.Allowed, v.Err = err == nil, err
 			}
-			return v
+			return
 		}
 	}
 	names := a.logNames(src.Route())
@@ -91,28 +89,24 @@ func (a *Aspect) decide(ctx context.Context, src keyexpr.Source, w *work) Verdic
 		r := &a.rules[i]
 		switch err := r.claim(ctx, src, names[i], w); {
 		case err != nil && r.DryRun:
-			w.outcomes = append(w.outcomes, r.undecided())
+			w.undecided = append(w.undecided, r)
 		case err != nil:
-			return w.fail(err)
+			w.fail(v, err)
+			return
 		}
 	}
-	if err := a.take(ctx, w, false); err != nil {
-		return w.fail(err)
+	if err := a.take(ctx, w, 0, w.live); err != nil {
+		w.fail(v, err)
+		return
 	}
-	if err := a.take(ctx, w, true); err != nil {
-		for i := range w.outcomes {
-			if o := &w.outcomes[i]; o.DryRun {
-				*o = o.rule.undecided()
-			}
-		}
+	if err := a.take(ctx, w, w.live, len(w.applied)); err != nil {
+		w.giveUp()
 	}
-	v.bind(w.outcomes)
-	return v
+	w.shadow()
+	w.bind(v)
 }
 
-func (a *Aspect) hasLive() bool {
-	return slices.ContainsFunc(a.rules, func(r rule) bool { return !r.DryRun })
-}
+func (a *Aspect) hasLive() bool { return !a.rules[0].DryRun }
 
 // logNames are the rule parts of the keys of all rules on a route.
 func (a *Aspect) logNames(route string) []ratelimit.KeyPrefix {
@@ -122,11 +116,6 @@ func (a *Aspect) logNames(route string) []ratelimit.KeyPrefix {
 		a.warnOf(route)
 	}
 	return names
-}
-
-// undecided is the outcome of a dry run that has no answer.
-func (r *rule) undecided() Outcome {
-	return Outcome{Rule: r.shown, DryRun: true, Decision: ratelimit.Decision{Allowed: true}, rule: r}
 }
 
 // claim adds to w what the rule claims for one request, if it applies at all.
@@ -150,85 +139,16 @@ func (r *rule) claim(ctx context.Context, src keyexpr.Source, name ratelimit.Key
 	if err != nil {
 		return err
 	}
-	w.outcomes = append(w.outcomes, Outcome{
-		Rule:   r.shown,
-		DryRun: r.DryRun,
-		rule:   r,
-		plan:   plan,
-		claim: ratelimit.Claim{
-			Key: name.Key(parts...), Limits: plan.limits, Cost: cost, Keep: r.plans.keep,
-			OnFailure: r.OnFailure, AskAlways: r.AskAlways, ForgetDenials: r.forgetDenials,
-		},
-	})
+	w.add(r, plan, name.Key(parts...), cost)
 	return nil
 }
 
-// take decides the outcomes that are dry runs, or those that are not.
-func (a *Aspect) take(ctx context.Context, w *work, dryRun bool) error {
-	taken := func(o *Outcome) bool { return o.DryRun == dryRun && o.plan != nil }
-	w.claims = w.claims[:0]
-	for i := range w.outcomes {
-		if taken(&w.outcomes[i]) {
-			w.claims = append(w.claims, w.outcomes[i].claim)
-		}
-	}
-	if len(w.claims) == 0 {
+// take decides the claims from one index to another: of rules that decide, or of dry runs.
+func (a *Aspect) take(ctx context.Context, w *work, from, to int) error {
+	if from == to {
 		return nil
 	}
-	decisions := w.answers()
-	if err := a.limiter.Take(ctx, w.claims, decisions); err != nil {
-		return err
-	}
-	for i := range w.outcomes {
-		o := &w.outcomes[i]
-		if !taken(o) {
-			continue
-		}
-		o.Decision, decisions = decisions[0], decisions[1:]
-		if dryRun && !o.Allowed {
-			o.Allowed, o.Reason = true, ratelimit.Shadowed
-		}
-	}
-	return nil
-}
-
-// denialValues is how many texts a denial needs: the values of RateLimit-Policy, RateLimit, Cache-Control, Retry-After,
-// Content-Type and Content-Length, and the name of the policy that denies. One allocation has room for all.
-const denialValues = 7
-
-// bind finds the decision that binds, and the names of all policies that deny. Where a rule fails closed there is none.
-func (v *Verdict) bind(outcomes []Outcome) {
-	first := true
-	var violated []string
-	for i := range outcomes {
-		o := &outcomes[i]
-		if o.DryRun {
-			continue
-		}
-		if o.Reason == ratelimit.FailedClosed {
-			*v = Verdict{Err: &UnavailableError{RetryAfter: o.RetryAfter}}
-			return
-		}
-		if first || o.Binds(v.Decision) {
-			v.Decision, first = o.Decision, false
-		}
-		if o.Allowed {
-			continue
-		}
-		at := o.binding()
-		if name := o.plan.policies[at].Name(); violated == nil {
-			v.room, v.answer = headers.NewRoom(denialValues), o.plan.answer(at)
-			violated = v.room.Value(name)
-		} else {
-			violated, v.answer = append(violated, name), nil
-		}
-	}
-	v.Violated = violated
-}
-
-// binding is the index of the limit that binds, and of its policy.
-func (o *Outcome) binding() int {
-	return max(0, slices.Index(o.plan.limits, o.Limit)) // below 0 where nothing is known
+	return a.limiter.Take(ctx, w.claims[from:to], w.decisions[from:to])
 }
 
 // Watches reports whether some rule waits for the response, and After is to be called.
@@ -241,12 +161,12 @@ func (a *Aspect) After(v Verdict, src keyexpr.ResponseSource) {
 	ctx := src.Request().Context()
 	for i := range v.Outcomes {
 		o := &v.Outcomes[i]
-		if o.rule.resetIf != nil && o.plan != nil && a.holds(o.rule.resetIf, src, false) {
-			_ = a.limiter.Reset(ctx, o.claim.Key) // the Limiter tells of an outage
+		if o.rule.resetIf != nil && o.key != "" && a.holds(o.rule.resetIf, src, false) {
+			_ = a.limiter.Reset(ctx, o.key) // the Limiter tells of an outage
 			continue
 		}
 		if o.rule.countIf != nil && o.Ticket.Cost > 0 && !a.holds(o.rule.countIf, src, true) {
-			_ = a.limiter.Refund(ctx, o.claim.Key, o.Ticket)
+			_ = a.limiter.Refund(ctx, o.key, o.Ticket)
 		}
 	}
 }
@@ -262,33 +182,21 @@ func (a *Aspect) holds(c *keyexpr.Condition, src keyexpr.Source, otherwise bool)
 }
 
 // setFields describes a verdict in the header fields of its response.
-func (a *Aspect) setFields(header http.Header, v *Verdict, outcomes []Outcome) {
-	if unavailable, ok := errors.AsType[*UnavailableError](v.Err); ok {
-		headers.RetryAfter(header, unavailable.RetryAfter)
-	}
-	if v.Err != nil || len(outcomes) == 0 {
+func (a *Aspect) setFields(header http.Header, w *work, v *Verdict) {
+	if v.Err != nil {
+		if unavailable, ok := errors.AsType[*UnavailableError](v.Err); ok {
+			headers.RetryAfter(header, unavailable.RetryAfter)
+		}
 		return
 	}
-	var space [4]headers.Quota
-	live, dry := space[:0], []headers.Quota(nil)
-	for i := range outcomes {
-		o := &outcomes[i]
-		if o.plan == nil {
-			continue
-		}
-		quota := headers.Quota{Policies: o.plan.policies, Binding: o.binding(), Decision: o.Decision, Known: o.Reason.Known()}
-		if o.DryRun {
-			dry = append(dry, quota)
-		} else {
-			live = append(live, quota)
-		}
+	if w.live == 1 {
+		a.dialect.SetIn(&v.room, header, w.quota(0))
+	} else if w.live > 1 {
+		a.dialect.SetIn(&v.room, header, w.quotas(0, w.live)...)
 	}
-	if len(live) > 0 {
-		a.dialect.SetIn(&v.room, header, live...)
-	}
-	if a.showDryRun && len(dry) > 0 {
+	if a.showDryRun && len(w.applied) > w.live {
 		shadow := http.Header{"Ratelimit": header["Ratelimit-Dry-Run"]} // of a level further out
-		headers.Draft.Set(shadow, dry...)
+		headers.Draft.Set(shadow, w.quotas(w.live, len(w.applied))...)
 		header["Ratelimit-Dry-Run"] = shadow["Ratelimit"]
 	}
 	if !v.Allowed {

@@ -30,20 +30,62 @@ var errNoClientIP = errors.New("sash: ip: the request's RemoteAddr is not an IP 
 //
 // Addresses and prefixes that map IPv4 into IPv6 (::ffff:a.b.c.d) count as
 // IPv4, and zones are ignored. The function is safe for concurrent use, and
-// allocates only its result, unless a quoted string in Forwarded has a
-// backslash in it.
+// allocates only its result, and nothing for a peer with an IPv4 address, unless
+// a quoted string in Forwarded has a backslash in it.
 func newClientIPResolver(o Options) func(*http.Request) (string, error) {
 	proxies, hops, bits := newProxies(o.TrustedProxies), hopLists[o.ProxyHeader], cmp.Or(o.IPv6Prefix, defaultIPv6Prefix)
 	return func(r *http.Request) (string, error) {
-		client, ok := parseHop(r.RemoteAddr)
-		if ok && proxies.contain(client) || !ok && o.TrustUnixSocket && fromUnixSocket(r.RemoteAddr) {
+		host, client, ok := readIPv4(r.RemoteAddr)
+		if !ok {
+			client, ok = parseHop(r.RemoteAddr)
+		}
+		switch {
+		case ok && proxies.contain(client) || !ok && o.TrustUnixSocket && fromUnixSocket(r.RemoteAddr):
 			client = proxies.client(client, hops, r.Header[hops.field])
+		case host != "":
+			return host, nil
 		}
 		if !client.IsValid() {
 			return "", errNoClientIP
 		}
 		return ipKey(client, bits), nil
 	}
+}
+
+// readIPv4 reads what most peers are called, 192.0.2.1:80, in half the time
+// that parseHop takes. Whatever else there is it leaves to that. netip reads no
+// other spelling of an IPv4 address than that of keys, so that host is the key.
+func readIPv4(s string) (host string, a netip.Addr, ok bool) {
+	var octets [4]byte
+	n, value, digits := 0, 0, 0
+	for i := range len(s) {
+		switch c := s[i]; {
+		case '0' <= c && c <= '9' && (digits == 0 || value > 0):
+			if value, digits = 10*value+int(c-'0'), digits+1; value > 255 {
+				return "", a, false
+			}
+		case digits > 0 && c == '.' && n < 3:
+			octets[n] = byte(value)
+			n, value, digits = n+1, 0, 0
+		case digits > 0 && c == ':' && n == 3 && isPort(s[i+1:]):
+			octets[n] = byte(value)
+			return s[:i], netip.AddrFrom4(octets), true
+		default:
+			return "", a, false
+		}
+	}
+	return "", a, false
+}
+
+// isPort is true of a port as net/http writes it.
+func isPort(s string) bool {
+	port := 0
+	for i := range len(s) {
+		if port = 10*port + int(s[i]-'0'); s[i] < '0' || s[i] > '9' || port > 65535 {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // fromUnixSocket reports whether net/http names the peer of a Unix socket so:

@@ -37,6 +37,8 @@ func TestClientIP(t *testing.T) {
 		{"a zone is dropped", "[fe80::1%eth0]:5", nil, "fe80::/64"},
 		{"IPv4 mapped into IPv6 is IPv4", "[::ffff:203.0.113.9]:80", nil, "203.0.113.9"},
 		{"however it is spelled", "[0:0:0:0:0:ffff:cb00:7109]:80", nil, "203.0.113.9"},
+		{"mapped, without a port", "::ffff:203.0.113.9", nil, "203.0.113.9"},
+		{"mapped, spelled out", "0:0:0:0:0:ffff:203.0.113.9", nil, "203.0.113.9"},
 		{"mapped, with a zone", "[::ffff:203.0.113.9%1]:80", nil, "203.0.113.9"},
 		{"loopback has no /64 of its own", "[::1]:80", nil, "::/64"},
 		{"behind NAT64 each IPv4 client is itself", "[64:ff9b::203.0.113.9]:80", nil, "203.0.113.9"},
@@ -233,7 +235,6 @@ func TestClientIPAllocatesOnlyItsResult(t *testing.T) {
 		options Options
 		request *http.Request
 	}{
-		{Options{}, forwarded("203.0.113.9:80")},
 		{Options{}, forwarded("[2001:db8:1:2::6]:80")},
 		{Options{IPv6Prefix: 128}, forwarded("[2001:db8:1:2:3:4:5:6]:80")},
 		{Options{}, forwarded("10.0.0.1:80", "6.6.6.6, 203.0.113.50:4711, 10.0.0.2")},
@@ -245,6 +246,10 @@ func TestClientIPAllocatesOnlyItsResult(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() { resolve(c.request) }); n > 1 {
 			t.Errorf("%v for %q, %q", n, c.request.RemoteAddr, c.request.Header)
 		}
+	}
+	peer, resolve := forwarded("203.0.113.9:80"), newClientIPResolver(Options{TrustedProxies: testProxies})
+	if n := testing.AllocsPerRun(100, func() { resolve(peer) }); n > 0 {
+		t.Errorf("%v for a peer", n)
 	}
 }
 
@@ -261,6 +266,12 @@ func FuzzClientIP(f *testing.F) {
 		{"@", ",", "[]"},
 	} {
 		f.Add(seed[0], seed[1], seed[2])
+	}
+	for _, remote := range []string{
+		"0.0.0.0:0", "255.255.255.255:65535", "203.0.113.9:65536", "203.0.113.9:000080", "203.0.113.256:80", "203.0.113.4294967297:80", "203.0.113.00:80",
+		"203.0.113:80", "203.0.113.9.9:80", "203..113.9:80", "203.0.113.9:", "203.0.113.9:+80", "203.0.113.9:8o", "203.0.113.9:80:80", "203.0.113.9%1:80", "203.0.113.9",
+	} {
+		f.Add(remote, "", "")
 	}
 	resolve := newClientIPResolver(Options{TrustedProxies: testProxies})
 

@@ -98,7 +98,18 @@ func compile(limiter *ratelimit.Limiter, options Options, config keyexpr.Config,
 	if err := a.declare(); err != nil {
 		return nil, fmt.Errorf("sash: %w", err)
 	}
+	slices.SortStableFunc(a.rules, dryRunsLast)
 	return a, nil
+}
+
+func dryRunsLast(r, s rule) int {
+	switch {
+	case r.DryRun == s.DryRun:
+		return 0
+	case r.DryRun:
+		return 1
+	}
+	return -1
 }
 
 // add checks one more rule of the handler.

@@ -20,22 +20,23 @@ func (a *Aspect) CheckUnread(header http.Header, src keyexpr.Source) (v Verdict,
 		return v, false
 	}
 	w := a.begin()
-	if v, denied = a.decideUnread(src, w); denied {
-		a.setFields(header, &v, w.outcomes)
+	if denied = a.deniesUnread(src, w); denied {
+		w.bind(&v)
+		a.setFields(header, w, &v)
 	} else {
-		w.outcomes = w.outcomes[:0]
+		w.forget()
 	}
 	a.end(w, &v)
 	return v, denied
 }
 
-func (a *Aspect) decideUnread(src keyexpr.Source, w *work) (v Verdict, denied bool) {
+func (a *Aspect) deniesUnread(src keyexpr.Source, w *work) bool {
 	if a.skip != nil {
 		if readsBody(a.skip.Reads()) {
-			return v, false
+			return false
 		}
 		if skip, err := a.skip.Holds(src); skip || err != nil {
-			return v, false // Check says what that means
+			return false // Check says what that means
 		}
 	}
 	r := src.Request()
@@ -43,27 +44,18 @@ func (a *Aspect) decideUnread(src keyexpr.Source, w *work) (v Verdict, denied bo
 	for i := range a.rules {
 		if rule := &a.rules[i]; !rule.DryRun && !rule.readsBody {
 			if err := rule.claim(r.Context(), src, names[i], w); err != nil {
-				return v, false // Check tells of it
+				return false // Check tells of it
 			}
 		}
 	}
-	if !a.denies(r, w) {
-		return v, false
-	}
-	v.bind(w.outcomes)
-	return v, true
+	return a.denies(r, w)
 }
 
-// denies completes the outcomes if one of them denies for certain.
+// denies completes the decisions if one of them denies for certain.
 func (a *Aspect) denies(r *http.Request, w *work) bool {
-	for i := range w.outcomes {
-		w.claims = append(w.claims, w.outcomes[i].claim)
-	}
 	waits := strings.EqualFold(r.Header.Get("Expect"), "100-continue")
 	decisions, denied := a.limiter.Denied(r.Context(), waits, w.claims...)
-	for i := range decisions {
-		w.outcomes[i].Decision = decisions[i]
-	}
+	copy(w.decisions, decisions)
 	return denied
 }
 

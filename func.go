@@ -45,7 +45,8 @@ func CompileFunc[In, Out any](limiter *ratelimit.Limiter, rule Rule, fn func(con
 	}
 	return func(ctx context.Context, in In) (out Out, err error) {
 		work := aspect.begin()
-		v := aspect.decide(ctx, argument{in}, work)
+		var v Verdict
+		aspect.decide(ctx, argument{in}, work, &v)
 		aspect.end(work, &v)
 		switch {
 		case v.Err != nil:

@@ -156,3 +156,22 @@ func TestKeysUnderASecretTellNobodyWhoseTheyAre(t *testing.T) {
 		t.Error("there is no key")
 	}
 }
+
+// The Limiter writes the keys of the logs into the claims: what is refunded or forgotten is still the rule's own key.
+func TestUnderASecretTooARequestIsRefundedAndAKeyForgotten(t *testing.T) {
+	lim, err := ratelimit.New(ratelimit.Config{KeySecret: []byte("0123456789abcdef")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lim.Close() })
+	eachAdapter(t, func(t *testing.T, app *app) {
+		app.limiter = lim
+		app.respond = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }
+		app.handle("POST", "/",
+			sash.Rule{Name: "refunds", KeyExpr: "ip", Limits: hourly(1), CountIf: "response.status < 500"},
+			sash.Rule{Name: "forgets", KeyExpr: "ip", Limits: hourly(1), ResetIf: "response.status == 503"})
+		for range 3 {
+			app.post(t, "/", "").wants(t, 503, `"refunds";r=0`)
+		}
+	})
+}

@@ -350,3 +350,14 @@ func TestRulesAreListedWithWhereTheyAreDeclaredAndMounted(t *testing.T) {
 		}
 	})
 }
+
+func TestADryRunDeniesNobodyWhereverItIsDeclared(t *testing.T) {
+	everywhere(t, func(t *testing.T, app *app) {
+		app.handle("GET", "/",
+			sash.Rule{Name: "tried", KeyExpr: "ip", Limits: hourly(1), DryRun: true},
+			sash.Rule{Name: "kept", KeyExpr: "ip", Limits: hourly(2)})
+		app.get(t, "/").wants(t, 200, `"kept";r=1`)
+		app.get(t, "/").wants(t, 200, `"kept";r=0`)
+		app.get(t, "/").wants(t, 429, `"kept";r=0`)
+	})
+}

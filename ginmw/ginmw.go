@@ -138,11 +138,11 @@ func (d Decorator) options() sash.Options {
 // check decides a request, and answers it if it may not go on.
 func (d *Decorator) check(c *gin.Context, aspect *sash.Aspect, src keyexpr.Source) (verdict sash.Verdict, goesOn bool) {
 	verdict = aspect.Check(c.Writer.Header(), src)
-	return verdict, d.told(c, verdict)
+	return verdict, d.told(c, &verdict)
 }
 
 // told tells Observe of a verdict, answers a request that may not go on, and reports whether it may.
-func (d *Decorator) told(c *gin.Context, verdict sash.Verdict) (goesOn bool) {
+func (d *Decorator) told(c *gin.Context, verdict *sash.Verdict) (goesOn bool) {
 	if d.Observe != nil {
 		for _, o := range verdict.Outcomes {
 			d.Observe(c, o.Rule, o.Decision)
@@ -156,7 +156,7 @@ func (d *Decorator) told(c *gin.Context, verdict sash.Verdict) (goesOn bool) {
 }
 
 // refuse answers a request that may not go on.
-func (d *Decorator) refuse(c *gin.Context, verdict sash.Verdict) {
+func (d *Decorator) refuse(c *gin.Context, verdict *sash.Verdict) {
 	c.Abort()
 	switch {
 	case verdict.Err != nil && d.Failed != nil:

@@ -33,12 +33,12 @@ func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, er
 	}
 	return func(c *gin.Context) {
 		if verdict, denied := aspect.CheckUnread(c.Writer.Header(), source{c}); denied {
-			d.told(c, verdict)
+			d.told(c, &verdict)
 			return
 		}
 		var in In
 		if err := d.bind(c, &in); err != nil {
-			d.refuse(c, sash.Verdict{Err: err})
+			d.refuse(c, &sash.Verdict{Err: err})
 			return
 		}
 		src := sash.WithArgument(source{c}, in)

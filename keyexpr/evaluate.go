@@ -234,11 +234,10 @@ func (m *machine) read(rd *read) (value any, failed *fault) {
 
 // readText asks the request for what is text if it is there.
 func (m *machine) readText(rd *read) (text string, found bool, failed *fault) {
-	if rd.text != nil {
-		text, failed = rd.text(m)
-		found = true
+	if rd.direct != nil {
+		text, found, failed = rd.direct(m.src)
 	} else {
-		text, found, failed = rd.maybe(m)
+		text, found, failed = rd.text(m)
 	}
 	if failed != nil {
 		failed.part = rd

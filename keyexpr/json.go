@@ -31,11 +31,9 @@ func (m *machine) document() ([]byte, *fault) {
 		if failed := checkJSON(m.src.Request(), data); failed != nil {
 			return nil, failed
 		}
-		return bytes.TrimLeft(data, jsonSpace), nil
+		return skip(data), nil
 	})
 }
-
-const jsonSpace = " \t\r\n" // RFC 8259, section 2
 
 // depth is how deep the brackets outside of strings nest. data need not be valid.
 func depth(data []byte) int {
@@ -164,14 +162,14 @@ func decodeString(quoted []byte) (any, *fault) {
 
 func decodeArray(array []byte) (_ any, rest []byte, failed *fault) {
 	list := []any{}
-	rest = skip(array[1:], jsonSpace)
+	rest = skip(array[1:])
 	for rest[0] != ']' {
 		var item any
 		if item, rest, failed = decode(rest); failed != nil {
 			return nil, nil, failed
 		}
 		list = append(list, item)
-		rest = skip(rest, jsonSpace+",")
+		rest = skip(rest)
 	}
 	return list, rest[1:], nil
 }
@@ -179,7 +177,7 @@ func decodeArray(array []byte) (_ any, rest []byte, failed *fault) {
 func decodeObject(object []byte) (_ any, rest []byte, failed *fault) {
 	values := map[string]any{}
 	folded := map[string]bool{}
-	rest = skip(object[1:], jsonSpace)
+	rest = skip(object[1:])
 	for rest[0] != '}' {
 		quoted := scanString(rest)
 		name := unquote(quoted)
@@ -188,10 +186,10 @@ func decodeObject(object []byte) (_ any, rest []byte, failed *fault) {
 			return nil, nil, &fault{problem: Ambiguous}
 		}
 		folded[fold] = true
-		if values[name], rest, failed = decode(skip(rest[len(quoted):], jsonSpace+":")); failed != nil {
+		if values[name], rest, failed = decode(skip(rest[len(quoted):])); failed != nil {
 			return nil, nil, failed
 		}
-		rest = skip(rest, jsonSpace+",")
+		rest = skip(rest)
 	}
 	return values, rest[1:], nil
 }
@@ -220,15 +218,15 @@ func unquote(quoted []byte) string {
 // members are the quoted names and the values of a valid object, in order.
 func members(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
-		rest := skip(object[1:], jsonSpace)
+		rest := skip(object[1:])
 		for rest[0] == '"' {
 			name := scanString(rest)
-			rest = skip(rest[len(name):], jsonSpace+":")
+			rest = skip(rest[len(name):])
 			value := scanValue(rest)
 			if !yield(name, value) {
 				return
 			}
-			rest = skip(rest[len(value):], jsonSpace+",")
+			rest = skip(rest[len(value):])
 		}
 	}
 }
@@ -236,18 +234,35 @@ func members(object []byte) iter.Seq2[[]byte, []byte] {
 // elements are the values of a valid array, in order.
 func elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		rest := skip(array[1:], jsonSpace)
+		rest := skip(array[1:])
 		for rest[0] != ']' {
 			value := scanValue(rest)
 			if !yield(value) {
 				return
 			}
-			rest = skip(rest[len(value):], jsonSpace+",")
+			rest = skip(rest[len(value):])
 		}
 	}
 }
 
-func skip(data []byte, what string) []byte { return bytes.TrimLeft(data, what) }
+// skip cuts off what stands before a name, a value or a bracket of a valid document: white space (RFC 8259, section 2)
+// and a separator.
+func skip(data []byte) []byte {
+	for i, c := range data {
+		if !isBetween(c) {
+			return data[i:]
+		}
+	}
+	return nil
+}
+
+func isBetween(c byte) bool {
+	switch c {
+	case ' ', '\t', '\r', '\n', ':', ',':
+		return true
+	}
+	return false
+}
 
 // scanValue is the value at the beginning of data, which is valid from there on.
 func scanValue(data []byte) []byte {
@@ -257,8 +272,10 @@ func scanValue(data []byte) []byte {
 	case '{', '[':
 		return scanNested(data)
 	}
-	if end := bytes.IndexAny(data, jsonSpace+",]}"); end >= 0 {
-		return data[:end]
+	for i, c := range data { // a number, or a word
+		if isBetween(c) || c == ']' || c == '}' {
+			return data[:i]
+		}
 	}
 	return data
 }

@@ -44,6 +44,11 @@ func (p *Program) Key(src Source, parts []string) ([]string, error) {
 	if p.constant != nil {
 		return append(parts, p.constant...), nil
 	}
+	if p.plain != nil && p.plain.direct != nil {
+		if part, ok := p.plain.quickly(src); ok {
+			return append(parts, part), nil
+		}
+	}
 	if p.plain != nil && p.plain.isText() {
 		part, failed := p.evaluateText(src)
 		if failed != nil {

@@ -20,11 +20,23 @@ type read struct {
 	static reflect.Type // of the value unless it is nil; nil if it is known only at run time
 	always bool         // it is never nil
 
-	// One of the three is set. text always has a value; maybe has none, and value
-	// yields nil, for what the request does not have.
-	text  func(*machine) (string, *fault)
-	maybe func(*machine) (text string, found bool, _ *fault)
-	value func(*machine) (any, *fault)
+	// One of the three is set. What the request does not have is not found, or nil.
+	// direct needs no machine, and reads the same again if it is asked again.
+	direct func(Source) (text string, found bool, _ *fault)
+	text   func(*machine) (text string, found bool, _ *fault)
+	value  func(*machine) (any, *fault)
+}
+
+// quickly is the text of a direct read; false if there is none, or anything is
+// wrong with it. What that is, a machine finds out.
+func (rd *read) quickly(src Source) (text string, ok bool) {
+	defer func() {
+		if recover() != nil { // a method of the application's Source has panicked
+			ok = false
+		}
+	}()
+	text, found, failed := rd.direct(src)
+	return text, found && failed == nil && text != ""
 }
 
 // isText tells that the value is text unless it is nil.
@@ -68,18 +80,18 @@ func pathString(path []step) string {
 }
 
 func clientIP(resolve func(*http.Request) (string, error)) read {
-	return read{part: "ip", owner: "request", noun: "client address", text: func(m *machine) (string, *fault) {
-		ip, err := resolve(m.src.Request())
+	return read{part: "ip", owner: "request", noun: "client address", static: textType(), always: true, direct: func(src Source) (string, bool, *fault) {
+		ip, err := resolve(src.Request())
 		if err != nil {
-			return "", &fault{problem: Unreadable, err: err, complaint: "could not be told"}
+			return "", false, &fault{problem: Unreadable, err: err, complaint: "could not be told"}
 		}
-		return ip, nil
+		return ip, true, nil
 	}}
 }
 
 func route() read {
-	return read{part: "route", owner: "request", noun: "route", text: func(m *machine) (string, *fault) {
-		return m.src.Route(), nil
+	return read{part: "route", owner: "request", noun: "route", static: textType(), always: true, direct: func(src Source) (string, bool, *fault) {
+		return src.Route(), true, nil
 	}}
 }
 
@@ -95,8 +107,8 @@ func requestMembers() map[string]func(*http.Request) string {
 }
 
 func requestMember(name string, get func(*http.Request) string) read {
-	return read{part: "request." + name, owner: "request", noun: name, text: func(m *machine) (string, *fault) {
-		return get(m.src.Request()), nil
+	return read{part: "request." + name, owner: "request", noun: name, static: textType(), always: true, direct: func(src Source) (string, bool, *fault) {
+		return get(src.Request()), true, nil
 	}}
 }
 
@@ -104,11 +116,11 @@ func requestMember(name string, get func(*http.Request) string) read {
 // (RFC 9110, section 7.2), the expression need not know.
 func header(name string) read {
 	name = textproto.CanonicalMIMEHeaderKey(name)
-	value := func(m *machine) (string, bool, *fault) { return first(m.src.Request().Header[name]) }
+	value := func(src Source) (string, bool, *fault) { return first(src.Request().Header[name]) }
 	if name == "Host" {
-		value = func(m *machine) (string, bool, *fault) { return m.src.Request().Host, true, nil }
+		value = func(src Source) (string, bool, *fault) { return src.Request().Host, true, nil }
 	}
-	return read{part: call("header", name), owner: "request", noun: "header " + strconv.Quote(name), static: textType(), maybe: value}
+	return read{part: call("header", name), owner: "request", noun: "header " + strconv.Quote(name), static: textType(), direct: value}
 }
 
 func first(values []string) (text string, found bool, _ *fault) {
@@ -121,8 +133,8 @@ func first(values []string) (text string, found bool, _ *fault) {
 // cookie decodes percent-escapes, as Gin's Cookie does for its handlers: a byte
 // and its escape would else be two keys of one value.
 func cookie(name string) read {
-	return read{part: call("cookie", name), owner: "request", noun: "cookie " + strconv.Quote(name), static: textType(), maybe: func(m *machine) (string, bool, *fault) {
-		c, err := m.src.Request().Cookie(name)
+	return read{part: call("cookie", name), owner: "request", noun: "cookie " + strconv.Quote(name), static: textType(), direct: func(src Source) (string, bool, *fault) {
+		c, err := src.Request().Cookie(name)
 		if err != nil {
 			return "", false, nil
 		}
@@ -136,20 +148,20 @@ func cookie(name string) read {
 func call(function, argument string) string { return function + "(" + strconv.Quote(argument) + ")" }
 
 func queryParameter(name step) read {
-	return read{part: "query" + name.String(), owner: "request", noun: "query parameter " + strconv.Quote(name.name), static: textType(), maybe: func(m *machine) (string, bool, *fault) {
+	return read{part: "query" + name.String(), owner: "request", noun: "query parameter " + strconv.Quote(name.name), static: textType(), text: func(m *machine) (string, bool, *fault) {
 		return sole(m.queryValues()[name.name])
 	}}
 }
 
 func pathParameter(name step) read {
-	return read{part: "params" + name.String(), owner: "request", noun: "path parameter " + strconv.Quote(name.name), static: textType(), maybe: func(m *machine) (string, bool, *fault) {
-		value, ok := m.src.Param(name.name)
+	return read{part: "params" + name.String(), owner: "request", noun: "path parameter " + strconv.Quote(name.name), static: textType(), direct: func(src Source) (string, bool, *fault) {
+		value, ok := src.Param(name.name)
 		return value, ok, nil
 	}}
 }
 
 func formField(name step) read {
-	return read{part: "form" + name.String(), owner: "request", noun: "form field " + strconv.Quote(name.name), static: textType(), maybe: func(m *machine) (string, bool, *fault) {
+	return read{part: "form" + name.String(), owner: "request", noun: "form field " + strconv.Quote(name.name), static: textType(), text: func(m *machine) (string, bool, *fault) {
 		fields, fault := m.formFields()
 		if fault != nil || len(fields[name.name]) == 0 {
 			return "", false, fault

@@ -423,7 +423,7 @@ func (r *resolver) comparison(n *ast.BinaryNode) {
 		return
 	}
 	hint := ""
-	if i, ok := readIndex(other); ok && r.reads[i].text != nil || r.reads[i].static == textType() {
+	if i, ok := readIndex(other); ok && r.reads[i].static == textType() {
 		hint = "compare it with text: " + part + " " + n.Operator + ` ""`
 	}
 	r.refuse(n.Location(), hint, "%s is never nil", part)
@@ -437,7 +437,7 @@ func (r *resolver) neverNil(node ast.Node) bool {
 	switch n := node.(type) {
 	case *ast.CallNode:
 		i, isRead := readIndex(n)
-		return !isRead || r.reads[i].text != nil || r.reads[i].always
+		return !isRead || r.reads[i].always
 	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.ArrayNode, *ast.MapNode:
 		return true
 	}
@@ -533,9 +533,8 @@ func (r *resolver) read(node *ast.Node, rd read) {
 		r.reads = append(r.reads, rd)
 	}
 	function := readValue
-	if rd.text != nil {
+	if rd.isText() && rd.always {
 		function = readText
-		r.reads[i].static, r.reads[i].always = textType(), true
 	}
 	callee, index := &ast.IdentifierNode{Value: function}, &ast.IntegerNode{Value: i}
 	callee.SetLocation((*node).Location())

@@ -81,7 +81,7 @@ func responseStatus() read {
 
 func responseHeader(name string) read {
 	name = textproto.CanonicalMIMEHeaderKey(name)
-	return read{part: call("response.header", name), owner: "response", noun: "header " + strconv.Quote(name), static: reflect.TypeFor[string](), maybe: func(m *machine) (string, bool, *fault) {
+	return read{part: call("response.header", name), owner: "response", noun: "header " + strconv.Quote(name), static: reflect.TypeFor[string](), text: func(m *machine) (string, bool, *fault) {
 		src, failed := m.response()
 		if failed != nil {
 			return "", false, failed

@@ -95,17 +95,17 @@ func (l *Limiter) key(key string) string {
 	return rule + ":" + string(hashMark) + hex.EncodeToString(mac.Sum(nil))
 }
 
-// encode appends s to dst, percent-escaped.
+// encode appends s to dst, percent-escaped. What needs no escape, most of it, is appended at once.
 func encode(dst []byte, s string) []byte {
 	const digits = "0123456789ABCDEF"
+	done := 0
 	for i := range len(s) {
-		if c := s[i]; plain(c) {
-			dst = append(dst, c)
-		} else {
-			dst = append(dst, '%', digits[c>>4], digits[c&15])
+		if c := s[i]; !isPlain[c] {
+			dst = append(append(dst, s[done:i]...), '%', digits[c>>4], digits[c&15])
+			done = i + 1
 		}
 	}
-	return dst
+	return append(dst, s[done:]...)
 }
 
 // shorten replaces what follows start in key by its hash if it is too long.
@@ -125,3 +125,11 @@ func plain(c byte) bool {
 	}
 	return c == '.' || c == '_' || c == '@' || c == '/' || c == '-'
 }
+
+// isPlain is plain of every byte.
+var isPlain = func() (table [256]bool) {
+	for c := range table {
+		table[c] = plain(byte(c))
+	}
+	return table
+}()

@@ -30,12 +30,12 @@ func Handle[In, Out any](d Decorator, handler func(context.Context, In) (Out, er
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if verdict, denied := aspect.CheckUnread(w.Header(), d.source(r)); denied {
-			d.told(w, r, verdict)
+			d.told(w, r, &verdict)
 			return
 		}
 		var in In
 		if err := sash.BindJSON(w, r, d.MaxBodyBytes, &in); err != nil {
-			d.refuse(w, r, sash.Verdict{Err: err})
+			d.refuse(w, r, &sash.Verdict{Err: err})
 			return
 		}
 		src := sash.WithArgument(d.source(r), in)

@@ -140,11 +140,11 @@ func (d Decorator) options() sash.Options {
 // check decides a request, and answers it if it may not go on.
 func (d *Decorator) check(w http.ResponseWriter, r *http.Request, aspect *sash.Aspect, src keyexpr.Source) (verdict sash.Verdict, goesOn bool) {
 	verdict = aspect.Check(w.Header(), src)
-	return verdict, d.told(w, r, verdict)
+	return verdict, d.told(w, r, &verdict)
 }
 
 // told tells Observe of a verdict, answers a request that may not go on, and reports whether it may.
-func (d *Decorator) told(w http.ResponseWriter, r *http.Request, verdict sash.Verdict) (goesOn bool) {
+func (d *Decorator) told(w http.ResponseWriter, r *http.Request, verdict *sash.Verdict) (goesOn bool) {
 	if d.Observe != nil {
 		for _, o := range verdict.Outcomes {
 			d.Observe(r, o.Rule, o.Decision)
@@ -158,7 +158,7 @@ func (d *Decorator) told(w http.ResponseWriter, r *http.Request, verdict sash.Ve
 }
 
 // refuse answers a request that may not go on.
-func (d *Decorator) refuse(w http.ResponseWriter, r *http.Request, verdict sash.Verdict) {
+func (d *Decorator) refuse(w http.ResponseWriter, r *http.Request, verdict *sash.Verdict) {
 	switch {
 	case verdict.Err != nil && d.Failed != nil:
 		d.Failed(w, r, verdict.Err)

@@ -16,14 +16,11 @@ func (l level) setDraft(h http.Header, room *Room) {
 	}
 	room.need(2)
 	if l.isOne() { // the common case: the policy has been written already
-		policy := &l.quotas[0].Policies[0]
-		var space [192]byte
-		h[fieldPolicy] = room.Value(policy.item)
-		text := string(l.quotas[0].appendLimit(space[:0]))
-		h[fieldLimit] = room.Value(text)
-		if reset := l.quotas[0].reset(); reset > 0 {
-			room.seconds, room.text = reset, text[strings.LastIndexByte(text, '=')+1:]
-		}
+		q := &l.quotas[0]
+		h[fieldPolicy] = room.Value(q.Policies[0].item)
+		w := q.limit()
+		h[fieldLimit] = room.Value(w.text)
+		room.seconds, room.text = q.reset(), w.seconds
 		return
 	}
 	var space [512]byte
@@ -43,6 +40,23 @@ func (l level) setDraft(h http.Header, room *Room) {
 // isOne tells that there is one policy, and its state is known.
 func (l level) isOne() bool {
 	return len(l.quotas) == 1 && len(l.known) == 1 && len(l.quotas[0].Policies) == 1
+}
+
+// limit writes what the binding policy has left. Who is denied asks again and again, and is mostly told the same.
+func (q *Quota) limit() written {
+	reset := q.reset()
+	if q.left() > 0 || reset == 0 {
+		var space [128]byte
+		return written{text: string(q.appendLimit(space[:0]))}
+	}
+	place := q.binding().spent.place(reset)
+	if w := place.Load(); w != nil && w.reset == reset {
+		return *w
+	}
+	text := string(q.appendLimit(nil))
+	w := written{reset, text, text[strings.LastIndexByte(text, '=')+1:]}
+	place.Store(&w)
+	return w
 }
 
 // appendLimit appends what the binding policy has left: "login";r=2;t=57 (draft 11, section 4.1).

@@ -186,6 +186,9 @@ func tightestFirst(dst []int, quotas []Quota) []int {
 			dst = append(dst, i)
 		}
 	}
+	if len(dst) < 2 {
+		return dst
+	}
 	slices.SortStableFunc(dst, func(i, j int) int {
 		a, b := &quotas[i].Decision, &quotas[j].Decision
 		switch {

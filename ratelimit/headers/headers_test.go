@@ -562,3 +562,22 @@ func TestValuesInOneRoomAreApart(t *testing.T) {
 		}
 	}
 }
+
+// What is kept of one denial is not told to another.
+func TestEveryDenialIsToldItsOwnWait(t *testing.T) {
+	t.Parallel()
+	login, other := quota("login", 3, time.Hour, ratelimit.Decision{}), quota("other", 3, time.Hour, ratelimit.Decision{})
+	for _, seconds := range []int{1, 65, 0, 1, 129, 64, 128, 65, 3600, 1} {
+		for _, left := range []int{0, 2, -1} {
+			for name, q := range map[string]headers.Quota{"login": login, "other": other} {
+				q.Decision = denied(left, time.Duration(seconds)*time.Second)
+				h := make(http.Header)
+				headers.Draft.Set(h, q)
+				want := fmt.Sprintf("%q;r=%d;t=%d", name, max(left, 0), seconds)
+				if got := h.Get("RateLimit"); got != strings.TrimSuffix(want, ";t=0") {
+					t.Errorf("%d left, %d seconds: %s, want %s", left, seconds, got, want)
+				}
+			}
+		}
+	}
+}

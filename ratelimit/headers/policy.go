@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sashlimit/sash/ratelimit"
@@ -23,6 +24,29 @@ type Policy struct {
 	item6  string // 3;w=60, or "" if the window is not whole seconds
 	quoted string // "login"
 	quota  string // 3
+
+	spent *spent // nil in the zero Policy
+}
+
+// spent is what RateLimit says of a policy of which nothing is left, each text in the place of its seconds. There is a
+// table when there is the first text: the policies of a function's limits are made for one request.
+type spent struct {
+	table atomic.Pointer[[64]atomic.Pointer[written]]
+}
+
+// written is RateLimit for some seconds until reset, and these as it says them, "" if it does not.
+type written struct {
+	reset         int64
+	text, seconds string
+}
+
+func (s *spent) place(reset int64) *atomic.Pointer[written] {
+	table := s.table.Load()
+	if table == nil {
+		table = new([64]atomic.Pointer[written])
+		s.table.Store(table) // in the place of another's: a text is written again
+	}
+	return &table[uint64(reset)%uint64(len(table))]
 }
 
 // NewPolicy returns the policy called name, or an error that says every reason why no header can carry it: a
@@ -31,7 +55,7 @@ func NewPolicy(name string, limit ratelimit.Limit) (Policy, error) {
 	if err := errors.Join(checkName(name), limit.Validate()); err != nil {
 		return Policy{}, fmt.Errorf("headers: policy %.40q: %w", name, err)
 	}
-	p := Policy{name: name, limit: limit, quoted: quote(name), quota: strconv.Itoa(limit.MaxRequests)}
+	p := Policy{name: name, limit: limit, quoted: quote(name), quota: strconv.Itoa(limit.MaxRequests), spent: new(spent)}
 	p.item = p.quoted + ";q=" + p.quota
 	if limit.Window%time.Second == 0 { // w has no fractions (draft 11, section 3.1.3)
 		w := ";w=" + strconv.FormatInt(int64(limit.Window/time.Second), 10)
