@@ -59,7 +59,10 @@ func (l *log) drop(until time.Duration) {
 	if l.size == 0 || l.entry(0).at > until {
 		return
 	}
-	gone := l.gone(until)
+	gone := 1
+	if l.size > 1 && l.entry(1).at <= until {
+		gone = l.gone(until)
+	}
 	l.size -= int32(gone)
 	if l.ring == nil {
 		copy(l.first[:l.size], l.first[gone:])
@@ -71,10 +74,10 @@ func (l *log) drop(until time.Duration) {
 	}
 }
 
-// gone returns the number of entries made until then, of which there is one. It looks near the oldest first: on a busy log
+// gone returns the number of entries made until then, of which there are two. It looks near the oldest first: on a busy log
 // few leave between two requests.
 func (l *log) gone(until time.Duration) int {
-	few := 1
+	few := 2
 	for few < int(l.size) && l.entry(few).at <= until {
 		few = min(2*few, int(l.size))
 	}
@@ -84,6 +87,24 @@ func (l *log) gone(until time.Duration) int {
 // after returns the index of the first entry made after t.
 func (l *log) after(t time.Duration) int {
 	return sort.Search(int(l.size), func(i int) bool { return l.entry(i).at > t })
+}
+
+// take is settle, describe and add in one, for one request under one limit that keeps the log. It reports whether the
+// request is allowed; if not, it has only settled the log.
+func (l *log) take(now time.Duration, limit *Limit, id uuid.UUID, d *Decision) bool {
+	l.settle(now, limit.Window)
+	n := int(l.size)
+	if n >= limit.MaxRequests {
+		return false
+	}
+	oldest := now
+	if n > 0 {
+		oldest = l.entry(0).at
+	}
+	d.Allowed, d.Limit = true, *limit
+	d.Remaining, d.ResetAfter = limit.MaxRequests-n-1, oldest+limit.Window-now
+	l.add(now, id, 1)
+	return true
 }
 
 // fits reports whether there is room for cost beside count. A sum could overflow.
@@ -106,11 +127,9 @@ func (l *log) describe(d *Decision, now time.Duration, limits []Limit, cost, cha
 // under is describe for one limit.
 func (l *log) under(d *Decision, now time.Duration, limit Limit, cost, charged int) {
 	count := l.count(now, limit.Window)
-	*d = Decision{
-		Allowed:   limit.fits(count, cost),
-		Limit:     limit,
-		Remaining: max(0, limit.MaxRequests-count-charged),
-	}
+	*d = Decision{} // and its fields one by one: a literal of them all would be made first, and copied then
+	d.Allowed, d.Limit = limit.fits(count, cost), limit
+	d.Remaining = max(0, limit.MaxRequests-count-charged)
 	switch {
 	case count > 0: // the oldest, or as many as lie above a limit that was lowered
 		d.ResetAfter = l.leaving(now, limit.Window, count, max(1, count-limit.MaxRequests+1))

@@ -92,15 +92,41 @@ func (m *MemoryStore) Take(_ context.Context, id uuid.UUID, claims []Claim, deci
 func (m *MemoryStore) takeOne(key string, hash uint64, c *Claim, d *Decision) {
 	s := m.shard(hash)
 	s.mu.Lock()
+	if m.clock == nil && c.plain() && s.take(time.Since(m.start), m, key, hash, &c.Limits[0], d) {
+		s.mu.Unlock()
+		return
+	}
 	defer s.mu.Unlock()
 	now := m.now() // under the lock: a log's entries are in the order of their times
 	s.clean(now)
 	v := visit{shard: s, hash: hash, room: m.room}
-	all := v.look(now, key, c, d)
-	v.settle(now, m.newID(s), key, c, d, all)
+	v.settle(now, m.newID(s), key, c, d, v.look(now, key, c, d))
 	if d.Reason == Exhausted && c.Cost <= 1 && m.clock == nil && v.unchangedUntil(now+d.RetryAfter, c) { // another clock is read under the lock only
 		s.publish(v.own, hash, c.Limits, d, now)
 	}
+}
+
+// plain reports whether a claim is like most: one request, under one limit, which is kept for its window.
+func (c *Claim) plain() bool {
+	return len(c.Limits) == 1 && c.Cost == 1 && c.Keep <= c.Limits[0].Window
+}
+
+// take decides a plain claim at once if it is on a log that is known, and allows it. Else it reports false, and has
+// decided nothing.
+//
+// All that can be is done before the log is read. That takes as long as hundreds of instructions where logs are many, and
+// the processor goes on with those which do not depend on it, as far as it can see: with little to do after it, to the next
+// request and its key.
+func (s *shard) take(now time.Duration, m *MemoryStore, key string, hash uint64, limit *Limit, d *Decision) bool {
+	s.clean(now)
+	*d = Decision{}
+	queue, id := s.lookup(limit.Window), m.newID(s)
+	k, _ := s.find(key, hash)
+	if k == nil || int(k.queue) != queue || k.published || !k.take(now, limit, id, d) {
+		return false
+	}
+	d.Reason, d.Ticket = Counted, Ticket{id, 1}
+	return true
 }
 
 // unchangedUntil reports whether a claim that is denied until then finds the log, each time that it is asked again, as it is.
@@ -170,10 +196,11 @@ func (m *MemoryStore) Reset(_ context.Context, key string) error {
 // visit is what a call does to the log of one key, under the lock of its shard.
 type visit struct {
 	shard *shard
-	hash  uint64  // of the key
-	room  int     // for logs in the shard
-	own   *keyLog // nil: there is none
-	place place   // of own
+	hash  uint64        // of the key
+	room  int           // for logs in the shard
+	keep  time.Duration // how long an entry of the claim is remembered
+	own   *keyLog       // nil: there is none
+	place place         // of own
 }
 
 // find finds the key's own log. A denial of it that is published may be over with this visit.
@@ -186,49 +213,48 @@ func (v *visit) find(key string) {
 // look answers a claim as if it were alone, and were counted if it fits. It reports whether it does.
 func (v *visit) look(now time.Duration, key string, c *Claim, d *Decision) bool {
 	v.find(key)
-	keep := c.Kept()
+	v.keep = c.Kept()
 	if v.own != nil && c.Cost > 0 { // a look leaves the log as it is
-		v.own.settle(now, keep)
+		v.own.settle(now, v.keep)
 	}
-	v.view(keep).describe(d, now, c.Limits, max(1, c.Cost), c.Cost)
+	v.view().describe(d, now, c.Limits, max(1, c.Cost), c.Cost)
 	return d.Allowed
 }
 
 // view returns the log that speaks for the key.
-func (v *visit) view(keep time.Duration) *log {
+func (v *visit) view() *log {
 	if v.own != nil {
 		return &v.own.log
 	}
-	return v.shard.shared(v.hash, keep, v.room)
+	return v.shard.shared(v.hash, v.keep, v.room)
 }
 
 // settle writes a claim's entries if all claims of the request fit, and completes its decision.
 func (v *visit) settle(now time.Duration, id uuid.UUID, key string, c *Claim, d *Decision, all bool) {
-	keep := c.Kept()
 	switch {
 	case c.Cost == 0 && d.Allowed:
 		d.Reason = Looked
 	case c.Cost == 0:
 	case !all:
-		if v.view(keep).describe(d, now, c.Limits, c.Cost, 0); d.Allowed {
+		if v.view().describe(d, now, c.Limits, c.Cost, 0); d.Allowed {
 			d.Reason = Withheld
 		}
 	default:
-		v.write(now, id, key, keep, c, d)
+		v.write(now, id, key, c, d)
 		d.Reason, d.Ticket = Counted, Ticket{id, c.Cost}
 	}
 }
 
 // write writes the entries of a claim that look has described.
-func (v *visit) write(now time.Duration, id uuid.UUID, key string, keep time.Duration, c *Claim, d *Decision) {
-	overflow := v.admit(now, keep, key)
+func (v *visit) write(now time.Duration, id uuid.UUID, key string, c *Claim, d *Decision) {
+	overflow := v.admit(now, v.keep, key)
 	if overflow == nil {
 		v.own.add(now, id, c.Cost)
 		return
 	}
 	// Another claim may have been written to this overflow log since. They are taken together, and each is held to
 	// its limits alone.
-	v.view(keep).describe(d, now, c.Limits, c.Cost, c.Cost)
+	v.view().describe(d, now, c.Limits, c.Cost, c.Cost)
 	d.Allowed, d.RetryAfter = true, 0
 	overflow.add(now, overflowID(v.hash), c.Cost)
 }
