@@ -130,8 +130,8 @@ type Limiter struct {
 	config   Config
 	memory   *MemoryStore // decides, if there is no other store
 	remote   *remote      // else
-	counters counters
 	closed   atomic.Bool
+	counters counters
 
 	mu       sync.Mutex
 	declared []declared

@@ -13,7 +13,8 @@ import (
 type MemoryConfig struct {
 	// MaxKeys bounds the number of logs. 0, or less, means 1,000,000. A log of three entries takes about
 	// 150 bytes and its key, so that the default bounds a flood of new keys to some 200 MB. Logs are spread over
-	// shards by a hash, and one shard can be full when the store holds a few per cent less than MaxKeys.
+	// shards by a hash, and one shard can be full when the store holds a few per cent less than MaxKeys. More than
+	// 264,000,000 are as many.
 	MaxKeys int
 
 	// Now is the clock; only the differences of its values are used. nil means the monotonic clock of this
@@ -63,7 +64,7 @@ func NewMemoryStore(config MemoryConfig) *MemoryStore {
 	}
 	m := &MemoryStore{
 		shards: make([]shard, n),
-		room:   config.MaxKeys / n,
+		room:   min(config.MaxKeys/n, maxLogs),
 		seed:   maphash.MakeSeed(),
 		start:  time.Now(),
 		clock:  config.Now,
@@ -119,14 +120,11 @@ func (c *Claim) plain() bool {
 // request and its key.
 func (s *shard) take(now time.Duration, m *MemoryStore, key string, hash uint64, limit *Limit, d *Decision) bool {
 	s.clean(now)
+	queue := s.lookup(limit.Window)
 	*d = Decision{}
-	queue, id := s.lookup(limit.Window), m.newID(s)
+	d.Limit, d.Reason, d.Ticket.ID, d.Ticket.Cost = *limit, Counted, m.newID(s), 1
 	k, _ := s.find(key, hash)
-	if k == nil || int(k.queue) != queue || k.published || !k.take(now, limit, id, d) {
-		return false
-	}
-	d.Reason, d.Ticket = Counted, Ticket{id, 1}
-	return true
+	return k != nil && int(k.queue) == queue && !k.published && k.take(now, limit, &d.Ticket.ID, d)
 }
 
 // unchangedUntil reports whether a claim that is denied until then finds the log, each time that it is asked again, as it is.
