@@ -30,12 +30,12 @@ func newBucketRing(l *Limit, now time.Duration) bucketRing {
 }
 
 // of returns the ring of a limit, nil if there is none.
-func (c *buckets) of(l *Limit) *bucketRing {
-	if c == nil {
+func (b *buckets) of(l *Limit) *bucketRing {
+	if b == nil {
 		return nil
 	}
-	for i := range c.rings {
-		if r := &c.rings[i]; l.sharesRing(r.limit) {
+	for i := range b.rings {
+		if r := &b.rings[i]; l.sharesRing(r.limit) {
 			return r
 		}
 	}
@@ -43,16 +43,16 @@ func (c *buckets) of(l *Limit) *bucketRing {
 }
 
 // add counts cost requests at now under every one of limits that is in Buckets.
-func (c *buckets) add(now time.Duration, limits []Limit, cost int) {
+func (b *buckets) add(now time.Duration, limits []Limit, cost int) {
 	for i := range limits {
 		l := &limits[i]
 		if l.Buckets == 0 || slices.ContainsFunc(limits[:i], l.sharesRing) {
 			continue
 		}
-		r := c.of(l)
+		r := b.of(l)
 		if r == nil {
-			c.rings = append(c.rings, newBucketRing(l, now))
-			r = &c.rings[len(c.rings)-1]
+			b.rings = append(b.rings, newBucketRing(l, now))
+			r = &b.rings[len(b.rings)-1]
 		}
 		r.slide(now)
 		*r.count(r.newest) += uint32(cost)
@@ -64,74 +64,106 @@ func (l *Limit) sharesRing(other Limit) bool {
 	return l.Buckets == other.Buckets && l.Window == other.Window
 }
 
+// under answers a claim under one limit, as log.under does.
+func (b *buckets) under(d *Decision, now time.Duration, limit Limit, cost, charged int) {
+	r, count := b.of(&limit), 0
+	if r != nil {
+		count = r.total(now)
+	}
+	*d = Decision{}
+	d.Allowed, d.Limit = limit.fits(count, cost), limit
+	d.Remaining = max(0, limit.MaxRequests-count-charged)
+	switch {
+	case count > 0: // the oldest, or as many as lie above a limit that was lowered
+		d.ResetAfter = r.leaving(now, min(count, limit.MaxRequests))
+	case charged > 0:
+		d.ResetAfter = SubWindow{limit, limit.SubWindow(now)}.leaves() - now
+	}
+	switch {
+	case d.Allowed:
+	case cost > limit.MaxRequests:
+		d.Reason = TooCostly
+	default:
+		d.Reason = Exhausted
+		d.RetryAfter = r.leaving(now, limit.MaxRequests-cost+1)
+	}
+}
+
+// slide brings all rings up to now.
+func (b *buckets) slide(now time.Duration) {
+	for i := range b.rings {
+		b.rings[i].slide(now)
+	}
+}
+
 // refund takes a request off the sub-windows in which it was counted, once.
-func (c *buckets) refund(now time.Duration, t Ticket) error {
+func (b *buckets) refund(now time.Duration, t Ticket) error {
 	windows, _, err := t.SubWindows()
 	if err != nil {
 		return err
 	}
-	if _, twice := c.refunds[t.ID]; twice {
+	if _, twice := b.refunds[t.ID]; twice {
 		return nil
 	}
 	var leaves time.Duration
 	for _, w := range windows {
 		leaves = max(leaves, w.leaves())
-		if r := c.of(&w.Limit); r != nil && w.Number > r.reset && w.Number >= r.oldest(now) && w.Number <= r.newest {
+		if r := b.of(&w.Limit); r != nil && w.Number > r.reset && w.Number >= r.oldest(now) && w.Number <= r.newest {
 			count := r.count(w.Number)
 			less := min(uint32(t.Cost), *count)
 			*count -= less
 			r.n -= int(less)
 		}
 	}
-	c.note(now, t.ID, leaves)
+	b.note(now, t.ID, leaves)
 	return nil
 }
 
 // note remembers a refund until the request would have left.
-func (c *buckets) note(now time.Duration, id uuid.UUID, until time.Duration) {
+func (b *buckets) note(now time.Duration, id uuid.UUID, until time.Duration) {
 	const few = 16
-	if c.refunds == nil {
-		c.refunds = make(map[uuid.UUID]time.Duration)
+	if b.refunds == nil {
+		b.refunds = make(map[uuid.UUID]time.Duration)
 	}
-	if len(c.refunds) > 2*c.swept+few {
-		for id, until := range c.refunds {
+	if len(b.refunds) > 2*b.swept+few {
+		for id, until := range b.refunds {
 			if until <= now {
-				delete(c.refunds, id)
+				delete(b.refunds, id)
 			}
 		}
-		c.swept = len(c.refunds)
+		b.swept = len(b.refunds)
 	}
-	c.refunds[id] = until
+	b.refunds[id] = until
 }
 
 // forget drops everything that was counted until now.
-func (c *buckets) forget(now time.Duration) {
-	for i := range c.rings {
-		r := &c.rings[i]
+func (b *buckets) forget(now time.Duration) {
+	for i := range b.rings {
+		r := &b.rings[i]
 		clear(r.counts)
 		r.n, r.newest, r.reset = 0, r.at(now), r.at(now)
 	}
 }
 
 // left reports whether nothing of what was counted counts at now.
-func (c *buckets) left(now time.Duration) bool {
-	if c == nil {
+func (b *buckets) left(now time.Duration) bool {
+	if b == nil {
 		return true
 	}
-	for i := range c.rings {
-		if c.rings[i].total(now) > 0 || c.rings[i].reset >= c.rings[i].oldest(now) {
+	for i := range b.rings {
+		if b.rings[i].total(now) > 0 || b.rings[i].reset >= b.rings[i].oldest(now) {
 			return false
 		}
 	}
 	return true
 }
 
-// clone shares nothing with c.
-func (c *buckets) clone() *buckets {
-	if c == nil {
+// clone shares nothing with b.
+func (b *buckets) clone() *buckets {
+	if b == nil {
 		return nil
 	}
-	other := &buckets{rings: slices.Clone(c.rings)}
+	other := &buckets{rings: slices.Clone(b.rings)}
 	for i := range other.rings {
 		other.rings[i].counts = slices.Clone(other.rings[i].counts)
 	}
@@ -195,6 +227,4 @@ func (r *bucketRing) leaving(now time.Duration, k int) time.Duration {
 }
 
 // leaves returns when the requests of a sub-window no longer count.
-func (r *bucketRing) leaves(i int64) time.Duration {
-	return time.Duration(i)*r.limit.Width() + r.limit.Span()
-}
+func (r *bucketRing) leaves(i int64) time.Duration { return SubWindow{r.limit, i}.leaves() }

@@ -34,7 +34,8 @@ func (m *MemoryStore) denied(key string, hash uint64, limits []Limit, d *Decisio
 	if wait <= 0 {
 		return false
 	}
-	*d = Decision{Limit: q.limit, RetryAfter: wait, ResetAfter: wait, Reason: Exhausted}
+	*d = Decision{}
+	d.Limit, d.RetryAfter, d.ResetAfter, d.Reason = q.limit, wait, wait, Exhausted
 	return true
 }
 

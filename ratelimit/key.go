@@ -59,15 +59,23 @@ func appendParts(key []byte, parts []string) string {
 // canonical returns the key under which a log is kept: key itself if Key could have made it, else
 // Key("", key). That form begins with the delimiter, which no key kept as it is does.
 func canonical(key string) string {
-	if len(key) > maxKey || key == "" || key[0] == ':' {
+	if !isCanonical(key) {
 		return Key("", key)
+	}
+	return key
+}
+
+// isCanonical reports whether Key could have made key.
+func isCanonical(key string) bool {
+	if len(key) > maxKey || key == "" || key[0] == ':' {
+		return false
 	}
 	for i := range len(key) {
 		if !kept(key[i]) {
-			return Key("", key)
+			return false
 		}
 	}
-	return key
+	return true
 }
 
 // kept reports whether c can be part of a key as Key makes it: it is plain, or : % #. Every key is read so with each

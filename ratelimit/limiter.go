@@ -130,8 +130,8 @@ type Limiter struct {
 	config   Config
 	memory   *MemoryStore // decides, if there is no other store
 	remote   *remote      // else
-	counters counters
 	closed   atomic.Bool
+	counters counters
 
 	mu       sync.Mutex
 	declared []declared
@@ -220,17 +220,16 @@ func (l *Limiter) allowHere(key string, c *Claim, d *Decision) error {
 		return ErrClosed
 	}
 	hash := l.memory.hash(key)
-	if l.deniedHere(key, hash, c, d) {
-		l.counters.countOne(hash, d)
-		return nil
+	if !l.deniedHere(key, hash, c, d) {
+		if err := l.validateOne(key, c); err != nil {
+			return err
+		}
+		if !isCanonical(key) || l.config.KeySecret != nil {
+			key = l.key(key)
+			hash = l.memory.hash(key)
+		}
+		l.memory.takeOne(key, hash, c, d)
 	}
-	if err := l.validateOne(key, c); err != nil {
-		return err
-	}
-	if own := l.key(key); own != key {
-		key, hash = own, l.memory.hash(own)
-	}
-	l.memory.takeOne(key, hash, c, d)
 	l.counters.countOne(hash, d)
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 // The first few entries lie in the log itself, so that a decision on a small one reads one piece of memory; more of them
 // lie in a ring, which grows and shrinks by doubling.
 type log struct {
-	ring *ring // nil: the entries are in first
+	ring *ring // nil: the entries are in first, and nothing else is kept
 	size int32
 
 	// These two are the keyLog's. They fill what would be padding here: with it a keyLog were no longer 128 bytes.
@@ -32,10 +32,11 @@ const (
 	shrunkBy = 4 // ... and is at most half full then, so that it does not grow again at once
 )
 
-// ring holds entries in a circle.
+// ring holds entries in a circle, and what limits in Buckets keep.
 type ring struct {
-	entries []entry // their number is a power of two
+	entries []entry // their number is a power of two; nil: they are in log.first
 	head    int     // index of the oldest
+	buckets *buckets
 }
 
 type entry struct {
@@ -48,6 +49,9 @@ type entry struct {
 // that no interval can hold more than it should, and no key stays shut longer than one window after the first
 // claim that follows the step.
 func (l *log) settle(now, keep time.Duration) {
+	if b := l.buckets(); b != nil {
+		b.slide(now)
+	}
 	l.drop(now - keep)
 	for i := int(l.size) - 1; i >= 0 && l.entry(i).at > now; i-- {
 		l.entry(i).at = now
@@ -59,9 +63,12 @@ func (l *log) drop(until time.Duration) {
 	if l.size == 0 || l.entry(0).at > until {
 		return
 	}
-	gone := l.gone(until)
+	gone := 1
+	if l.size > 1 && l.entry(1).at <= until {
+		gone = l.gone(until)
+	}
 	l.size -= int32(gone)
-	if l.ring == nil {
+	if l.inline() {
 		copy(l.first[:l.size], l.first[gone:])
 		return
 	}
@@ -71,10 +78,10 @@ func (l *log) drop(until time.Duration) {
 	}
 }
 
-// gone returns the number of entries made until then, of which there is one. It looks near the oldest first: on a busy log
+// gone returns the number of entries made until then, of which there are two. It looks near the oldest first: on a busy log
 // few leave between two requests.
 func (l *log) gone(until time.Duration) int {
-	few := 1
+	few := 2
 	for few < int(l.size) && l.entry(few).at <= until {
 		few = min(2*few, int(l.size))
 	}
@@ -84,6 +91,29 @@ func (l *log) gone(until time.Duration) int {
 // after returns the index of the first entry made after t.
 func (l *log) after(t time.Duration) int {
 	return sort.Search(int(l.size), func(i int) bool { return l.entry(i).at > t })
+}
+
+// take is settle, describe and add in one, for one request under one limit that keeps the log. It reports whether the
+// request is allowed; if not, it has only settled the log.
+func (l *log) take(now time.Duration, limit *Limit, id *uuid.UUID, d *Decision) bool {
+	n := int(l.size)
+	if l.ring == nil && 0 < n && n < inLog && l.first[0].at > now-limit.Window && l.first[n-1].at <= now && n < limit.MaxRequests {
+		e := &l.first[n] // what follows, where it is short: see shard.take
+		e.at, e.id = now, *id
+		l.size++
+		d.Remaining, d.ResetAfter = limit.MaxRequests-n-1, l.first[0].at+limit.Window-now
+		d.Allowed = true
+		return true
+	}
+	l.settle(now, limit.Window)
+	n = int(l.size)
+	if n >= limit.MaxRequests {
+		return false
+	}
+	l.add(now, *id, 1)
+	d.Remaining, d.ResetAfter = limit.MaxRequests-n-1, l.entry(0).at+limit.Window-now
+	d.Allowed = true
+	return true
 }
 
 // fits reports whether there is room for cost beside count. A sum could overflow.
@@ -105,12 +135,14 @@ func (l *log) describe(d *Decision, now time.Duration, limits []Limit, cost, cha
 
 // under is describe for one limit.
 func (l *log) under(d *Decision, now time.Duration, limit Limit, cost, charged int) {
-	count := l.count(now, limit.Window)
-	*d = Decision{
-		Allowed:   limit.fits(count, cost),
-		Limit:     limit,
-		Remaining: max(0, limit.MaxRequests-count-charged),
+	if limit.Buckets > 0 {
+		l.buckets().under(d, now, limit, cost, charged)
+		return
 	}
+	count := l.count(now, limit.Window)
+	*d = Decision{} // and its fields one by one: a literal of them all would be made first, and copied then
+	d.Allowed, d.Limit = limit.fits(count, cost), limit
+	d.Remaining = max(0, limit.MaxRequests-count-charged)
 	switch {
 	case count > 0: // the oldest, or as many as lie above a limit that was lowered
 		d.ResetAfter = l.leaving(now, limit.Window, count, max(1, count-limit.MaxRequests+1))
@@ -148,8 +180,58 @@ func (l *log) leaving(now, window time.Duration, count, k int) time.Duration {
 
 // left reports whether every entry has left window at now. An entry ahead of now has not.
 func (l *log) left(now, window time.Duration) bool {
-	return l.size == 0 || l.entry(int(l.size)-1).at <= now-window
+	return (l.size == 0 || l.entry(int(l.size)-1).at <= now-window) && l.buckets().left(now)
 }
+
+// write adds a claim: entries for the limits that list them, and numbers for those in Buckets.
+func (l *log) write(now time.Duration, id uuid.UUID, c *Claim) {
+	lists, counts := c.Kinds()
+	if lists {
+		l.add(now, id, c.Cost)
+	}
+	if counts {
+		if l.buckets() == nil {
+			l.rest().buckets = new(buckets)
+		}
+		l.ring.buckets.add(now, c.Limits, c.Cost)
+	}
+}
+
+// reset drops all that was written.
+func (l *log) reset(now time.Duration) {
+	b := l.buckets()
+	b.forget(now)
+	l.size, l.ring = 0, &ring{buckets: b}
+}
+
+// buckets are what limits in Buckets keep; nil if there are none.
+func (l *log) buckets() *buckets {
+	if l.ring == nil {
+		return nil
+	}
+	return l.ring.buckets
+}
+
+// rest is the part of the log that does not lie in it.
+func (l *log) rest() *ring {
+	if l.ring == nil {
+		l.ring = new(ring)
+	}
+	return l.ring
+}
+
+// with is the same log, but for its buckets. It is not to be written to.
+func (l *log) with(b *buckets) *log {
+	other := *l
+	other.ring = &ring{buckets: b}
+	if l.ring != nil {
+		other.ring.entries, other.ring.head = l.ring.entries, l.ring.head
+	}
+	return &other
+}
+
+// inline reports whether the entries lie in the log itself.
+func (l *log) inline() bool { return l.ring == nil || l.ring.entries == nil }
 
 // add appends n entries made at now, which must not lie before the newest.
 func (l *log) add(now time.Duration, id uuid.UUID, n int) {
@@ -201,7 +283,7 @@ func (l *log) all() []entry {
 
 // room is how many entries the log can hold before it grows.
 func (l *log) room() int {
-	if l.ring == nil {
+	if l.inline() {
 		return inLog
 	}
 	return len(l.ring.entries)
@@ -213,12 +295,13 @@ func (l *log) resize(capacity int) {
 	for i := range int(l.size) {
 		entries[i] = *l.entry(i)
 	}
-	l.ring = &ring{entries: entries}
+	r := l.rest()
+	r.entries, r.head = entries, 0
 }
 
 // entry returns the i-th oldest entry.
 func (l *log) entry(i int) *entry {
-	if l.ring == nil {
+	if l.inline() {
 		return &l.first[i]
 	}
 	return &l.ring.entries[(l.ring.head+i)&(len(l.ring.entries)-1)]

@@ -13,7 +13,8 @@ import (
 type MemoryConfig struct {
 	// MaxKeys bounds the number of logs. 0, or less, means 1,000,000. A log of three entries takes about
 	// 150 bytes and its key, so that the default bounds a flood of new keys to some 200 MB. Logs are spread over
-	// shards by a hash, and one shard can be full when the store holds a few per cent less than MaxKeys.
+	// shards by a hash, and one shard can be full when the store holds a few per cent less than MaxKeys. More than
+	// 264,000,000 are as many.
 	MaxKeys int
 
 	// Now is the clock; only the differences of its values are used. nil means the monotonic clock of this
@@ -29,7 +30,8 @@ type MemoryConfig struct {
 // second). They are limited together, each by its own limits: some requests are denied that an unbounded
 // store would have allowed, none is allowed that it would have denied. Once there is room again, a new key
 // gets a log of its own, and takes its entries in the overflow log along. Those cannot be refunded or reset: they
-// leave by age alone.
+// leave by age alone. What limits in Buckets have counted for such keys is told apart by nobody: a new log begins with all of
+// it.
 //
 // A denial of a key that is exhausted is answered without a lock while it lasts, on the monotonic clock; of two such keys
 // that fall in one place only the first is.
@@ -63,7 +65,7 @@ func NewMemoryStore(config MemoryConfig) *MemoryStore {
 	}
 	m := &MemoryStore{
 		shards: make([]shard, n),
-		room:   config.MaxKeys / n,
+		room:   min(config.MaxKeys/n, maxLogs),
 		seed:   maphash.MakeSeed(),
 		start:  time.Now(),
 		clock:  config.Now,
@@ -92,15 +94,38 @@ func (m *MemoryStore) Take(_ context.Context, id uuid.UUID, claims []Claim, deci
 func (m *MemoryStore) takeOne(key string, hash uint64, c *Claim, d *Decision) {
 	s := m.shard(hash)
 	s.mu.Lock()
+	if m.clock == nil && c.plain() && s.take(time.Since(m.start), m, key, hash, &c.Limits[0], d) {
+		s.mu.Unlock()
+		return
+	}
 	defer s.mu.Unlock()
 	now := m.now() // under the lock: a log's entries are in the order of their times
 	s.clean(now)
 	v := visit{shard: s, hash: hash, room: m.room}
-	all := v.look(now, key, c, d)
-	v.settle(now, m.newID(s), key, c, d, all)
+	v.settle(now, m.newID(s), key, c, d, v.look(now, key, c, d))
 	if d.Reason == Exhausted && c.Cost <= 1 && m.clock == nil && v.unchangedUntil(now+d.RetryAfter, c) { // another clock is read under the lock only
 		s.publish(v.own, hash, c.Limits, d, now)
 	}
+}
+
+// plain reports whether a claim is like most: one request, under one limit, which is kept for its window.
+func (c *Claim) plain() bool {
+	return len(c.Limits) == 1 && c.Cost == 1 && c.Keep <= c.Limits[0].Window && c.Limits[0].Buckets == 0
+}
+
+// take decides a plain claim at once if it is on a log that is known, and allows it. Else it reports false, and has
+// decided nothing.
+//
+// All that can be is done before the log is read. That takes as long as hundreds of instructions where logs are many, and
+// the processor goes on with those which do not depend on it, as far as it can see: with little to do after it, to the next
+// request and its key.
+func (s *shard) take(now time.Duration, m *MemoryStore, key string, hash uint64, limit *Limit, d *Decision) bool {
+	s.clean(now)
+	queue := s.lookup(limit.Window)
+	*d = Decision{}
+	d.Limit, d.Reason, d.Ticket.ID, d.Ticket.Cost = *limit, Counted, m.newID(s), 1
+	k, _ := s.find(key, hash)
+	return k != nil && int(k.queue) == queue && !k.published && k.take(now, limit, &d.Ticket.ID, d)
 }
 
 // unchangedUntil reports whether a claim that is denied until then finds the log, each time that it is asked again, as it is.
@@ -141,13 +166,18 @@ func (m *MemoryStore) takeAll(id *uuid.UUID, claims []Claim, decisions []Decisio
 func (m *MemoryStore) Refund(_ context.Context, key string, ticket Ticket) error {
 	v := m.enter(key)
 	defer v.shard.mu.Unlock()
-	v.shard.refunded = m.now()
-	if v.own != nil {
-		v.own.remove(ticket.ID, ticket.Cost)
-		v.own.recalled.admit()
-		if v.own.size == 0 {
-			v.shard.forget(v.own, v.place)
-		}
+	now := m.now()
+	v.shard.refunded = now
+	if v.own == nil {
+		return nil
+	}
+	v.own.recalled.admit()
+	v.own.remove(ticket.ID, ticket.Cost)
+	if b := v.own.buckets(); b != nil {
+		return b.refund(now, ticket)
+	}
+	if v.own.size == 0 {
+		v.shard.forget(v.own, v.place)
 	}
 	return nil
 }
@@ -161,7 +191,12 @@ func (m *MemoryStore) Reset(_ context.Context, key string) error {
 	if m.answersWithin > 0 {
 		v.shard.resets.add(v.hash, now, now-m.answersWithin)
 	}
-	if v.own != nil {
+	switch {
+	case v.own == nil:
+	case v.own.buckets() != nil: // which know for a while that nothing from before can be refunded
+		v.own.reset(now)
+		v.own.recalled = nil
+	default:
 		v.shard.forget(v.own, v.place)
 	}
 	return nil
@@ -170,10 +205,11 @@ func (m *MemoryStore) Reset(_ context.Context, key string) error {
 // visit is what a call does to the log of one key, under the lock of its shard.
 type visit struct {
 	shard *shard
-	hash  uint64  // of the key
-	room  int     // for logs in the shard
-	own   *keyLog // nil: there is none
-	place place   // of own
+	hash  uint64        // of the key
+	room  int           // for logs in the shard
+	keep  time.Duration // how long an entry of the claim is remembered
+	own   *keyLog       // nil: there is none
+	place place         // of own
 }
 
 // find finds the key's own log. A denial of it that is published may be over with this visit.
@@ -186,51 +222,60 @@ func (v *visit) find(key string) {
 // look answers a claim as if it were alone, and were counted if it fits. It reports whether it does.
 func (v *visit) look(now time.Duration, key string, c *Claim, d *Decision) bool {
 	v.find(key)
-	keep := c.Kept()
+	v.keep = c.Kept()
 	if v.own != nil && c.Cost > 0 { // a look leaves the log as it is
-		v.own.settle(now, keep)
+		v.own.settle(now, v.keep)
 	}
-	v.view(keep).describe(d, now, c.Limits, max(1, c.Cost), c.Cost)
+	v.view().describe(d, now, c.Limits, max(1, c.Cost), c.Cost)
 	return d.Allowed
 }
 
 // view returns the log that speaks for the key.
-func (v *visit) view(keep time.Duration) *log {
+func (v *visit) view() *log {
 	if v.own != nil {
 		return &v.own.log
 	}
-	return v.shard.shared(v.hash, keep, v.room)
+	l := v.shard.shared(v.hash, v.keep, v.room)
+	if v.shard.counted == nil {
+		return l
+	}
+	return l.with(v.shard.counted)
 }
 
 // settle writes a claim's entries if all claims of the request fit, and completes its decision.
 func (v *visit) settle(now time.Duration, id uuid.UUID, key string, c *Claim, d *Decision, all bool) {
-	keep := c.Kept()
 	switch {
 	case c.Cost == 0 && d.Allowed:
 		d.Reason = Looked
 	case c.Cost == 0:
 	case !all:
-		if v.view(keep).describe(d, now, c.Limits, c.Cost, 0); d.Allowed {
+		if v.view().describe(d, now, c.Limits, c.Cost, 0); d.Allowed {
 			d.Reason = Withheld
 		}
 	default:
-		v.write(now, id, key, keep, c, d)
-		d.Reason, d.Ticket = Counted, Ticket{ID: id, Cost: c.Cost}
+		v.write(now, id, key, c, d)
+		d.Reason, d.Ticket = Counted, Ticket{ID: id, Cost: c.Cost, Counters: c.CountersAt(now)}
 	}
 }
 
 // write writes the entries of a claim that look has described.
-func (v *visit) write(now time.Duration, id uuid.UUID, key string, keep time.Duration, c *Claim, d *Decision) {
-	overflow := v.admit(now, keep, key)
+func (v *visit) write(now time.Duration, id uuid.UUID, key string, c *Claim, d *Decision) {
+	overflow := v.admit(now, v.keep, key)
 	if overflow == nil {
-		v.own.add(now, id, c.Cost)
+		v.own.write(now, id, c)
 		return
 	}
 	// Another claim may have been written to this overflow log since. They are taken together, and each is held to
 	// its limits alone.
-	v.view(keep).describe(d, now, c.Limits, c.Cost, c.Cost)
+	v.view().describe(d, now, c.Limits, c.Cost, c.Cost)
 	d.Allowed, d.RetryAfter = true, 0
-	overflow.add(now, overflowID(v.hash), c.Cost)
+	lists, counts := c.Kinds()
+	if lists {
+		overflow.add(now, overflowID(v.hash), c.Cost)
+	}
+	if counts {
+		v.shard.share(now, c)
+	}
 }
 
 // admit sees to it that the key has a log of its own, in the queue of window. If there is none and no room, it returns

@@ -125,7 +125,7 @@ func (m *MemoryStore) grant(id uuid.UUID, c *Claim, d *Decision, sent time.Durat
 			return // it may be forgotten already
 		}
 		if k := v.remembered(now, c); k != nil {
-			k.add(now, id, c.Cost)
+			k.write(now, id, c)
 			k.recalled.answered(now, sent, c.Kept())
 			k.recalled.admit()
 		}
@@ -151,8 +151,11 @@ func (k *keyLog) contradicts(c *Claim, d *Decision, now, sent time.Duration) boo
 	if k.recalled.owed {
 		until = now
 	}
-	left := MaxMaxRequests
+	left := MaxInBuckets
 	for _, l := range c.Limits {
+		if l.Buckets > 0 { // counters know no ids, and a store is not reminded of them
+			continue
+		}
 		since := now - surely(l.Window) + k.recalled.lateness()
 		if k.between(since, now)+c.Cost > l.MaxRequests {
 			return true

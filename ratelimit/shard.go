@@ -23,7 +23,8 @@ type shard struct {
 	refunded time.Duration
 	resets   resets
 
-	none log // holds nothing
+	none    log      // holds nothing
+	counted *buckets // of all keys that found no room; nil if there is nothing in them
 
 	_       [64]byte // what is written under the lock does not slow down those who read without it
 	denials [denialsPerShard]atomic.Pointer[denial]
@@ -84,6 +85,9 @@ func (s *shard) overflows() bool {
 
 // move takes the entries of a key out of the overflow logs, into its new log.
 func (s *shard) move(k *keyLog, hash uint64) {
+	if s.counted != nil {
+		k.rest().buckets = s.counted.clone()
+	}
 	if !s.overflows() {
 		return
 	}
@@ -99,6 +103,14 @@ func (s *shard) move(k *keyLog, hash uint64) {
 	k.addAll(moved)
 }
 
+// share counts a claim of a key that found no room.
+func (s *shard) share(now time.Duration, c *Claim) {
+	if s.counted == nil {
+		s.counted = new(buckets)
+	}
+	s.counted.add(now, c.Limits, c.Cost)
+}
+
 // overflowID is what an entry in an overflow log bears in the place of a request's id: the hash of its key.
 func overflowID(hash uint64) (id uuid.UUID) {
 	binary.NativeEndian.PutUint64(id[:], hash)
@@ -108,6 +120,9 @@ func overflowID(hash uint64) (id uuid.UUID) {
 // clean settles the overflow logs, and forgets logs and queues that hold nothing any more: up to two logs a call and
 // queue, so that the shard shrinks faster than it grows, and no call pays for a sweep.
 func (s *shard) clean(now time.Duration) {
+	if s.counted != nil && s.counted.left(now) {
+		s.counted = nil
+	}
 	for i := range s.queues {
 		q := &s.queues[i]
 		if q.overflow.size > 0 {

@@ -21,8 +21,8 @@ func (l *Limiter) Stats() Stats {
 type counters [64]stripe
 
 type stripe struct {
+	_               [64]byte // no stripe shares a cache line with the one before, or the first with what is read only
 	allowed, denied tally
-	_               [64]byte // no stripe shares a cache line with the next
 }
 
 // tally counts decisions by Reason.

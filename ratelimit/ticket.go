@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,7 +48,7 @@ func (c *Claim) CountersAt(now time.Duration) string {
 	}
 	for i := range c.Limits {
 		l := &c.Limits[i]
-		if l.Buckets == 0 {
+		if l.Buckets == 0 || slices.ContainsFunc(c.Limits[:i], l.sharesRing) {
 			continue
 		}
 		if len(names) > 0 {
