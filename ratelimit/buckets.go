@@ -108,7 +108,7 @@ func (b *buckets) refund(now time.Duration, t Ticket) error {
 	var leaves time.Duration
 	for _, w := range windows {
 		leaves = max(leaves, w.leaves())
-		if r := b.of(&w.Limit); r != nil && w.Number > r.reset && w.Number >= r.oldest(now) && w.Number <= r.newest {
+		if r := b.of(&w.Limit); r != nil && w.Number > r.reset && r.holds(w.Number) {
 			count := r.count(w.Number)
 			less := min(uint32(t.Cost), *count)
 			*count -= less
@@ -181,6 +181,9 @@ func (r *bucketRing) count(i int64) *uint32 {
 	return &r.counts[(i%n+n)%n]
 }
 
+// holds reports whether a sub-window is among the newest and the Buckets before it.
+func (r *bucketRing) holds(i int64) bool { return i <= r.newest && i > r.newest-int64(len(r.counts)) }
+
 // oldest returns the first sub-window that counts at now.
 func (r *bucketRing) oldest(now time.Duration) int64 {
 	return max(r.newest, r.at(now)) - int64(len(r.counts)) + 1
@@ -208,7 +211,7 @@ func (r *bucketRing) slide(now time.Duration) {
 	}
 	var ahead uint32
 	for i := this + 1; i <= r.newest; i++ {
-		if i > r.newest-int64(len(r.counts)) {
+		if r.holds(i) {
 			ahead += *r.count(i)
 			*r.count(i) = 0
 		}
