@@ -23,7 +23,8 @@ const permissions = "+eval +evalsha +time" +
 	" +zadd +zcard +zcount +zrange +zrangebyscore +zremrangebyscore +zscore +pexpire" + // take.lua, remind.lua
 	" +pttl +del" + // reset.lua
 	" +zrem" + // Refund
-	" ~rate_limit:*"
+	" +hset +hget +hmget +hdel +set" + // the same for limits in Buckets, and refund.lua
+	" ~rate_limit:* ~{rate_limit:*"
 
 // lifePermission lets a Limiter find out that a server has begun anew. Without it everything else works.
 const lifePermission = "+info"
@@ -154,7 +155,10 @@ var refused = regexp.MustCompile("NOPERM|The user executing the script can't run
 
 // everything has a store do whatever it can, on a key of its own.
 func everything(ctx context.Context, store *redisstore.Store) error {
-	claim := ratelimit.Claim{Key: uuid.NewString(), Limits: []ratelimit.Limit{threePerMinute, {MaxRequests: 100, Window: time.Hour}}}
+	claim := ratelimit.Claim{Key: uuid.NewString(), Limits: []ratelimit.Limit{
+		threePerMinute, {MaxRequests: 100, Window: time.Hour}, {MaxRequests: 1000, Window: time.Hour, Buckets: 60},
+	}}
+	var ticket ratelimit.Ticket
 	take := func(id uuid.UUID, cost int, want ratelimit.Reason) error {
 		claim.Cost = cost
 		decisions := make([]ratelimit.Decision, 1)
@@ -163,6 +167,9 @@ func everything(ctx context.Context, store *redisstore.Store) error {
 		}
 		if decisions[0].Reason != want {
 			return fmt.Errorf("take %d: got %v, want %v", cost, decisions[0].Reason, want)
+		}
+		if want == ratelimit.Counted {
+			ticket = decisions[0].Ticket
 		}
 		return nil
 	}
@@ -176,7 +183,7 @@ func everything(ctx context.Context, store *redisstore.Store) error {
 		func() error { return take(uuid.New(), 0, ratelimit.Looked) },
 		func() error { return take(uuid.New(), 2, ratelimit.Exhausted) },
 		func() error { return take(uuid.New(), 4, ratelimit.TooCostly) },
-		func() error { return store.Refund(ctx, claim.Key, ratelimit.Ticket{ID: id, Cost: 2}) },
+		func() error { return store.Refund(ctx, claim.Key, ticket) },
 		func() error { return store.Reset(ctx, claim.Key) },
 		func() error { return take(uuid.New(), 1, ratelimit.Counted) },
 		func() error { return store.Reset(ctx, claim.Key) },

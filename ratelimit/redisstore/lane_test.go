@@ -284,11 +284,11 @@ func (s *slowly) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 		if err != nil {
 			return err
 		}
-		ints := []int64{id}
+		var ints []int64
 		for range keys {
 			ints = append(ints, 1, 1, 0, 2, 0, 0)
 		}
-		reply(cmd, ints...)
+		reply(cmd, id, ints...)
 		return nil
 	}
 }

@@ -23,7 +23,7 @@ end
 -- The first sub-window from a number on that has counted something.
 local function first(ring, from, newest)
   for i = from, newest do
-    if call('HEXISTS', counters, ring .. base36(i)) == 1 then return i end
+    if call('HGET', counters, ring .. base36(i)) then return i end
   end
   return newest
 end

@@ -14,6 +14,10 @@
 // set ContextTimeoutEnabled, and DialerRetries to 1. The client writes a line to stderr for each failed dial,
 // unless a program calls logging.Disable of go-redis.
 //
+// A limit in Buckets has a HASH in place of the ZSET, at the key {…}~ of the log's, with a number for each sub-window, so
+// that a limit of a million takes no more memory than one of a hundred. A request that such limits have counted, and whose
+// answer was lost on a connection that broke, may be counted twice; a refund of it is noted under a key of its own.
+//
 // What is given up: an exact log takes 100 to 130 bytes of Redis memory for each request that it remembers.
 // Redis replicates asynchronously, so that a failover can lose the last writes; the Limiter reminds it of those that
 // its own process was granted, and other processes do the same. The promise needs every write kept: run with maxmemory-policy
@@ -24,8 +28,8 @@
 //
 // The least that a user of the server needs (ACL SETUSER) is
 //
-//	resetchannels ~rate_limit:* +eval +evalsha +time +zadd +zcard +zcount +zrange +zrangebyscore +zremrangebyscore
-//	+zscore +pexpire +pttl +del +zrem
+//	resetchannels ~rate_limit:* ~{rate_limit:* +eval +evalsha +time +zadd +zcard +zcount +zrange +zrangebyscore
+//	+zremrangebyscore +zscore +pexpire +pttl +del +zrem +hset +hget +hmget +hdel +set
 //
 // with +info to notice at once that a server began anew, and on a Cluster +cluster|slots and +command. No command
 // concerns all keys.

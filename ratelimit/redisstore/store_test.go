@@ -418,9 +418,9 @@ func (moody) Process(ctx context.Context, cmd redis.Cmder) error {
 // lastID is the id that the script answers to.
 func lastID(cmd redis.Cmder) string { return fmt.Sprint(cmd.Args()[len(cmd.Args())-1]) }
 
-// reply gives a command its answer.
-func reply(cmd redis.Cmder, ints ...int64) {
-	cmd.(interface{ SetVal([]int64) }).SetVal(ints)
+// reply gives a command its answer: the id, the time, and the rest.
+func reply(cmd redis.Cmder, id int64, rest ...int64) {
+	cmd.(interface{ SetVal([]int64) }).SetVal(append([]int64{id, start.UnixMicro()}, rest...))
 }
 
 // keyOnAnotherNode returns the name of a log that does not lie where key does.
