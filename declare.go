@@ -2,6 +2,7 @@ package sash
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -114,5 +115,30 @@ func (r *rule) warnings(before []ratelimit.Declaration) []string {
 	if slices.ContainsFunc(r.key.Verbatim(), mailbox.MatchString) {
 		warnings = append(warnings, "the key is an e-mail address as it is spelled, and every spelling has a quota of its own: write email(…) around it")
 	}
+	if l := r.heaviest(); l.MaxRequests > heavy {
+		warnings = append(warnings, fmt.Sprintf("a key takes up to %s in this process, or %s in Redis, as the exact log of %v lists every request: with Buckets, 60 for example, it takes about 2 kB",
+			megabytes(l.MaxRequests*bytesInProcess), megabytes(l.MaxRequests*bytesInRedis), l))
+	}
 	return warnings
+}
+
+// What one request takes in an exact log: 24 bytes in a ring that grows by doubling, and a member of a ZSET.
+const (
+	heavy          = 10_000 // requests from which on it is too much for one key
+	bytesInProcess = 32
+	bytesInRedis   = 120
+)
+
+func megabytes(bytes int) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }
+
+// heaviest is the limit whose log is the longest.
+func (r *rule) heaviest() (heaviest ratelimit.Limit) {
+	for _, limits := range append(slices.Collect(maps.Values(r.Plans)), r.Limits) {
+		for _, l := range limits {
+			if l.Buckets == 0 && l.MaxRequests > heaviest.MaxRequests {
+				heaviest = l
+			}
+		}
+	}
+	return heaviest
 }

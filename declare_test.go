@@ -28,6 +28,12 @@ func TestADeclarationThatIsProbablyNotMeantIsWarnedOf(t *testing.T) {
 		{"one e-mail of two", sash.Rule{Name: "r", KeyExpr: "[email(body.email), query.mail]"}, "write email(…) around it"},
 		{"a login", sash.Rule{Name: "login-ip", KeyExpr: "ip"}, "allows everything while its store is down"},
 		{"a login's dry run", sash.Rule{Name: "login-ip", KeyExpr: "ip", DryRun: true}, ""},
+		{"a million, each of which is listed", sash.Rule{Name: "r", KeyExpr: "ip", Limits: []ratelimit.Limit{{MaxRequests: 1_000_000, Window: time.Hour}}},
+			"a key takes up to 32.0 MB in this process, or 120.0 MB in Redis"},
+		{"a plan of a million", sash.Rule{Name: "r", KeyExpr: "ip", LimitsBy: "'pro'", Plans: map[string][]ratelimit.Limit{"pro": {{MaxRequests: 1_000_000, Window: time.Hour}}}},
+			"the exact log of 1000000/1h0m0s lists every request: with Buckets"},
+		{"a million in Buckets", sash.Rule{Name: "r", KeyExpr: "ip", Limits: []ratelimit.Limit{{MaxRequests: 1_000_000, Window: time.Hour, Buckets: 60}}}, ""},
+		{"ten thousand", sash.Rule{Name: "r", KeyExpr: "ip", Limits: hourly(10_000)}, ""},
 		{"a login that fails closed", sash.Rule{Name: "login-ip", KeyExpr: "ip", OnFailure: ratelimit.FailClosed}, ""},
 	} {
 		var log bytes.Buffer
@@ -36,7 +42,9 @@ func TestADeclarationThatIsProbablyNotMeantIsWarnedOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		test.rule.Limits = hourly(1)
+		if test.rule.Limits == nil && test.rule.Plans == nil {
+			test.rule.Limits = hourly(1)
+		}
 		stdmw.Decorator{Limiter: lim}.Limit(test.rule)
 		switch text := log.String(); {
 		case test.want == "" && text != "":

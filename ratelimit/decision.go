@@ -29,6 +29,10 @@ type Decision struct {
 	// Ticket names the entries that this claim wrote. It is zero if it wrote none.
 	Ticket Ticket
 
+	// Counts are the requests that count under each limit of the claim, this one among them if it was counted. nil
+	// unless the claim asks for them.
+	Counts []int
+
 	// Violated are the names of all that deny, where the limits were declared with names; else nil.
 	Violated []string
 }

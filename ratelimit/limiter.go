@@ -209,7 +209,7 @@ func (l *Limiter) Take(ctx context.Context, claims []Claim, decisions []Decision
 	if err := l.validate(claims); err != nil {
 		return err
 	}
-	err := l.decide(ctx, claims, decisions)
+	err := l.decide(ctx, uuid.UUID{}, claims, decisions)
 	l.counters.count(0, decisions)
 	return err
 }
@@ -265,7 +265,7 @@ func (l *Limiter) looksDenied(ctx context.Context, claims []Claim, decisions []D
 	for i := range claims {
 		claims[i].Cost = 0
 	}
-	if l.decide(ctx, claims, decisions) != nil {
+	if l.decide(ctx, uuid.UUID{}, claims, decisions) != nil {
 		return false
 	}
 	for i := range decisions {
@@ -328,12 +328,16 @@ func (l *Limiter) Close() error {
 	return nil
 }
 
-func (l *Limiter) decide(ctx context.Context, claims []Claim, decisions []Decision) error {
-	if l.remote == nil {
-		l.memory.takeAll(nil, claims, decisions)
+// decide decides claims under an id; the zero id stands for a new one.
+func (l *Limiter) decide(ctx context.Context, id uuid.UUID, claims []Claim, decisions []Decision) error {
+	switch {
+	case l.remote == nil:
+		l.memory.takeAll(id, claims, decisions)
 		return nil
+	case id == uuid.UUID{}:
+		id = uuid.New()
 	}
-	return l.remote.take(ctx, uuid.New(), claims, decisions)
+	return l.remote.take(ctx, id, claims, decisions)
 }
 
 // failed says which verb an error is of. What the caller did wrong says so by itself.
@@ -395,6 +399,9 @@ func (l *Limiter) validateOne(key string, c *Claim) error {
 	if err := ValidateLimits(c.Limits); err != nil {
 		return err
 	}
+	if c.Replaces && (c.Cost > 1 || slices.ContainsFunc(c.Limits, func(l Limit) bool { return l.Buckets > 0 })) {
+		return fmt.Errorf("%w claim: what Replaces an entry has a cost of 1 or 0, and no limit in Buckets", ErrInvalid)
+	}
 	if c.Keep < 0 || c.Keep > MaxWindow {
 		return fmt.Errorf("%w Keep %v: want 0 to %v", ErrInvalid, c.Keep, MaxWindow)
 	}
@@ -410,6 +417,8 @@ func checkAnswers(claims []Claim, decisions []Decision) error {
 		switch {
 		case !slices.Contains(claims[i].Limits, d.Limit):
 			return fmt.Errorf("the store answers with the limit %v, which was not asked for", d.Limit)
+		case claims[i].Counts && len(d.Counts) != len(claims[i].Limits):
+			return fmt.Errorf("the store tells %d counts under %d limits", len(d.Counts), len(claims[i].Limits))
 		case !d.Allowed && d.Reason != TooCostly && d.RetryAfter <= 0:
 			return errors.New("the store denies, and says that a retry would succeed at once")
 		}

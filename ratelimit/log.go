@@ -116,6 +116,20 @@ func (l *log) take(now time.Duration, limit *Limit, id *uuid.UUID, d *Decision) 
 	return true
 }
 
+// counts returns how many requests count under each of limits.
+func (l *log) counts(now time.Duration, limits []Limit) []int {
+	counts := make([]int, len(limits))
+	for i := range limits {
+		switch limit := &limits[i]; {
+		case limit.Buckets == 0:
+			counts[i] = l.count(now, limit.Window)
+		case l.buckets().of(limit) != nil:
+			counts[i] = l.buckets().of(limit).total(now)
+		}
+	}
+	return counts
+}
+
 // fits reports whether there is room for cost beside count. A sum could overflow.
 func (limit *Limit) fits(count, cost int) bool {
 	return cost <= limit.MaxRequests && count <= limit.MaxRequests-cost

@@ -84,7 +84,7 @@ func NewMemoryStore(config MemoryConfig) *MemoryStore {
 
 // Take implements Store. It never fails, and ignores ctx: it waits for nothing but its own short locks.
 func (m *MemoryStore) Take(_ context.Context, id uuid.UUID, claims []Claim, decisions []Decision) error {
-	m.takeAll(&id, claims, decisions)
+	m.takeAll(id, claims, decisions)
 	return nil
 }
 
@@ -102,7 +102,8 @@ func (m *MemoryStore) takeOne(key string, hash uint64, c *Claim, d *Decision) {
 	now := m.now() // under the lock: a log's entries are in the order of their times
 	s.clean(now)
 	v := visit{shard: s, hash: hash, room: m.room}
-	v.settle(now, m.newID(s), key, c, d, v.look(now, key, c, d))
+	id := m.newID(s)
+	v.settle(now, id, key, c, d, v.look(now, id, key, c, d))
 	if d.Reason == Exhausted && c.Cost <= 1 && m.clock == nil && v.unchangedUntil(now+d.RetryAfter, c) { // another clock is read under the lock only
 		s.publish(v.own, hash, c.Limits, d, now)
 	}
@@ -110,7 +111,7 @@ func (m *MemoryStore) takeOne(key string, hash uint64, c *Claim, d *Decision) {
 
 // plain reports whether a claim is like most: one request, under one limit, which is kept for its window.
 func (c *Claim) plain() bool {
-	return len(c.Limits) == 1 && c.Cost == 1 && c.Keep <= c.Limits[0].Window && c.Limits[0].Buckets == 0
+	return len(c.Limits) == 1 && c.Cost == 1 && c.Keep <= c.Limits[0].Window && c.Limits[0].Buckets == 0 && !c.Counts && !c.Replaces
 }
 
 // take decides a plain claim at once if it is on a log that is known, and allows it. Else it reports false, and has
@@ -133,8 +134,8 @@ func (v *visit) unchangedUntil(then time.Duration, c *Claim) bool {
 	return v.own != nil && v.own.size > 0 && v.own.entry(0).at+c.Kept() >= then
 }
 
-// takeAll is Take, under an id that the store makes if id is nil.
-func (m *MemoryStore) takeAll(id *uuid.UUID, claims []Claim, decisions []Decision) {
+// takeAll is Take, under an id that the store makes if id is zero.
+func (m *MemoryStore) takeAll(id uuid.UUID, claims []Claim, decisions []Decision) {
 	var few [4]visit
 	visits := few[:0]
 	var set uint64
@@ -148,17 +149,15 @@ func (m *MemoryStore) takeAll(id *uuid.UUID, claims []Claim, decisions []Decisio
 	now := m.now()
 	m.clean(set, now)
 
+	if id == (uuid.UUID{}) {
+		id = m.newID(visits[0].shard)
+	}
 	all := true
 	for i := range claims {
-		all = visits[i].look(now, claims[i].Key, &claims[i], &decisions[i]) && all
-	}
-	var made uuid.UUID
-	if id == nil {
-		made = m.newID(visits[0].shard)
-		id = &made
+		all = visits[i].look(now, id, claims[i].Key, &claims[i], &decisions[i]) && all
 	}
 	for i := range claims {
-		visits[i].settle(now, *id, claims[i].Key, &claims[i], &decisions[i], all)
+		visits[i].settle(now, id, claims[i].Key, &claims[i], &decisions[i], all)
 	}
 }
 
@@ -220,11 +219,14 @@ func (v *visit) find(key string) {
 }
 
 // look answers a claim as if it were alone, and were counted if it fits. It reports whether it does.
-func (v *visit) look(now time.Duration, key string, c *Claim, d *Decision) bool {
+func (v *visit) look(now time.Duration, id uuid.UUID, key string, c *Claim, d *Decision) bool {
 	v.find(key)
 	v.keep = c.Kept()
 	if v.own != nil && c.Cost > 0 { // a look leaves the log as it is
 		v.own.settle(now, v.keep)
+		if c.Replaces {
+			v.own.remove(id, int(v.own.size))
+		}
 	}
 	v.view().describe(d, now, c.Limits, max(1, c.Cost), c.Cost)
 	return d.Allowed
@@ -255,6 +257,9 @@ func (v *visit) settle(now time.Duration, id uuid.UUID, key string, c *Claim, d 
 	default:
 		v.write(now, id, key, c, d)
 		d.Reason, d.Ticket = Counted, Ticket{ID: id, Cost: c.Cost, Counters: c.CountersAt(now)}
+	}
+	if c.Counts {
+		d.Counts = v.view().counts(now, c.Limits)
 	}
 }
 

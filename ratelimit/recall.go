@@ -102,7 +102,7 @@ func (m *MemoryStore) remember(claims []Claim, decisions []Decision, sent, most 
 // clock has jumped. Then nothing is added. A store that cannot be reminded is believed.
 func (m *MemoryStore) accept(id uuid.UUID, q *question, believed bool) bool {
 	for i := range q.claims {
-		if q.decisions[i].Reason == Counted && !m.grant(id, &q.claims[i], &q.decisions[i], q.sent, believed) {
+		if q.decisions[i].Reason == Counted && !q.claims[i].Counts && !m.grant(id, &q.claims[i], &q.decisions[i], q.sent, believed) {
 			for _, c := range q.claims[:i] {
 				m.retract(c.Key, id)
 			}

@@ -23,6 +23,13 @@ type Claim struct {
 	// OnFailure is what becomes of the claim if the store cannot decide it. Stores need not look at it.
 	OnFailure Policy
 
+	// Counts asks for Decision.Counts. Nothing else is remembered of such a claim in front of a Store.
+	Counts bool
+
+	// Replaces says that an entry of the same id is replaced, and does not count beside this one. Cost is 1 or 0, and no
+	// limit is in Buckets.
+	Replaces bool
+
 	// AskAlways says that nothing is to be remembered of the claim's key: see Config.AskAlways. ForgetDenials says so of
 	// denials alone: for requests that this process refunds, and others as well.
 	AskAlways, ForgetDenials bool

@@ -35,13 +35,21 @@ func newCall(questions []*question, again bool) call {
 		return i + 1
 	}
 	requests := make([]any, 0, len(questions)+argsOfRun)
+	flag := func(flags ...bool) (bits int) { // 1, 2, …
+		for i, set := range flags {
+			if set {
+				bits |= 1 << i
+			}
+		}
+		return bits
+	}
 	for rest := c.groups; len(rest) > 0; {
 		run := rest[:alike(rest)]
 		rest = rest[len(run):]
 		requests = append(requests, len(run), len(run[0].first.claims))
 		for i := range run[0].first.claims {
 			c := &run[0].first.claims[i]
-			requests = append(requests, number(ruleOf(c)), c.Cost)
+			requests = append(requests, number(ruleOf(c)), c.Cost, flag(c.Counts, c.Replaces))
 		}
 		requests = append(requests, run[0].size)
 		for i := range run {
@@ -72,7 +80,7 @@ func newCall(questions []*question, again bool) call {
 
 // How many arguments a run of requests and a rule have, beside ids: mostly.
 const (
-	argsOfRun  = 5
+	argsOfRun  = 6
 	argsOfRule = 6
 )
 
@@ -111,7 +119,14 @@ func alike(list []group) int {
 	return n
 }
 
-func sameShape(a, b ratelimit.Claim) bool { return a.Cost == b.Cost && ruleOf(&a).equal(ruleOf(&b)) }
+func sameShape(a, b ratelimit.Claim) bool {
+	return a.Cost == b.Cost && a.Counts == b.Counts && a.Replaces == b.Replaces && ruleOf(&a).equal(ruleOf(&b))
+}
+
+// joins reports whether a question can be decided as one with others that are equal.
+func (q *question) joins() bool {
+	return len(q.claims) == 1 && q.claims[0].Cost == 1 && !q.claims[0].Counts && !q.claims[0].Replaces
+}
 
 // groups finds the questions that can be decided as one, each of them where the first of them stood.
 func groups(questions []*question, apart bool) []group {
@@ -119,7 +134,7 @@ func groups(questions []*question, apart bool) []group {
 	place := make(map[string]int, len(questions))
 	for _, q := range questions {
 		q.next = nil
-		if len(questions) > 1 && !apart && len(q.claims) == 1 && q.claims[0].Cost == 1 {
+		if len(questions) > 1 && !apart && q.joins() {
 			i, known := place[q.keys[0]]
 			if known && sameShape(list[i].first.claims[0], q.claims[0]) {
 				list[i].last.next = q
@@ -209,12 +224,27 @@ func (r *reader) claim(g group, n int) error {
 		}
 	}
 	if q == nil {
-		return nil
+		return r.counts(g.first, n)
 	}
 	for values := r.next(fields); q != nil; q = q.next {
 		if err := q.decide(n, values); err != nil {
 			return err
 		}
+	}
+	return r.counts(g.first, n)
+}
+
+// counts reads how many requests count under each limit of the n-th claim, if it asks for that.
+func (r *reader) counts(q *question, n int) error {
+	if !q.claims[n].Counts {
+		return nil
+	}
+	counts := r.next(len(q.claims[n].Limits))
+	if counts == nil {
+		return errTooShort
+	}
+	for _, count := range counts {
+		q.answers[n].Counts = append(q.answers[n].Counts, int(count))
 	}
 	return nil
 }

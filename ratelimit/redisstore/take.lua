@@ -16,12 +16,12 @@
 --        TTL of its keys in ms, the number of its limits, and for each of these the most requests, the window in µs, and
 --        how many buckets: if not 0, the width of one stands in place of the window, and the ring follows
 --        then runs of requests that are alike: their number, the number of claims of each, for each claim its rule
---        (from 1) and its cost, the number of ids of each, and the ids: several are as many requests of one claim of
---        cost 1
+--        (from 1), its cost, and 1 if it asks for counts plus 2 if it replaces an entry of the same id; then the number of
+--        ids of each, and the ids: several are as many requests of one claim of cost 1
 -- Reply  the last 12 hex digits of the last id as a number; the time in µs; then for each claim how many ids were counted, the first of
 --        them, or -1 if a key holds something else, and up to two answers: to the first of these ids, and to all others.
 --        An answer is five integers: the verdict, the index of the binding limit (from 0), the requests left, and
---        after how many µs a retry succeeds and the quota grows
+--        after how many µs a retry succeeds and the quota grows. For a claim that asks for counts they follow, one a limit
 
 local DENIED, FITS, TOO_COSTLY = 0, 1, 2
 
@@ -301,12 +301,18 @@ local function count(claim, n)
   if not expires then call('PEXPIRE', claim.counters, claim.rule.ttl) end
 end
 
+-- Removes the entry of an id. Returns an error if the key holds something else.
+local function remove(key, id)
+  local removed = try('ZREM', key, id)
+  return type(removed) == 'table' and removed.err
+end
+
 -- Decides one request, or n that are equal.
 local function decide(claims, width, first, n, again)
   local all, admitted = true, false
   for i = 1, width do
     local claim = claims[i]
-    local why = open(claim)
+    local why = claim.replaces and claim.cost > 0 and remove(claim.key, args[first]) or open(claim)
     if why then -- one key that holds something else harms no other request
       if not string.find(why, 'WRONGTYPE', 1, true) then return redis.error_reply(why) end
       for _ = 1, width do
@@ -332,6 +338,12 @@ local function decide(claims, width, first, n, again)
     reply[last] = counted
     if counted > 0 then describe(claim, added, true) end
     if counted < n then describe(claim, counted * added, false) end
+    if claim.tells then
+      for k = 1, #claim.rule do
+        last = last + 1
+        reply[last] = claim[k] + counted * added
+      end
+    end
   end
 end
 
@@ -343,6 +355,8 @@ while read < #args do
   for i = 1, width do
     local claim = claims[i] or {first = {}, here = {}}
     claim.rule, claim.cost = rules[number()], number()
+    local flags = number()
+    claim.tells, claim.replaces = flags % 2 == 1, flags >= 2
     claim.need = max(claim.cost, 1)
     claims[i] = claim
   end

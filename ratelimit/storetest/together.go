@@ -1,8 +1,10 @@
 package storetest
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -28,6 +30,51 @@ var together = map[string]func(bench){
 		got := b.take(claim("user", per(minute, 2)), claim("ip", per(hour, 3)))
 		b.equal(1, got[0], ratelimit.Decision{Allowed: true, Limit: per(minute, 2), Remaining: 1, ResetAfter: minute, Reason: ratelimit.Counted})
 		b.equal(1, got[1], ratelimit.Decision{Allowed: true, Limit: per(hour, 3), Remaining: 2, ResetAfter: hour, Reason: ratelimit.Counted})
+	},
+
+	"a claim that asks for counts is told what counts under each limit": func(b bench) {
+		c := ratelimit.Claim{Key: "k", Limits: []ratelimit.Limit{per(minute, 4), per(hour, 5)}, Cost: 2, Counts: true}
+		steps := []struct {
+			after  time.Duration
+			cost   int
+			counts []int
+		}{
+			{0, 2, []int{2, 2}},
+			{minute, 2, []int{2, 4}}, // the first have left the minute
+			{0, 0, []int{2, 4}},
+			{0, 2, []int{2, 4}}, // denied
+			{0, 1, []int{3, 5}},
+			{hour, 0, []int{0, 0}},
+		}
+		for i, s := range steps {
+			b.Advance(s.after)
+			c.Cost = s.cost
+			if got := b.take(c)[0].Counts; !slices.Equal(got, s.counts) {
+				b.Errorf("step %d: %v are told, want %v", i+1, got, s.counts)
+			}
+		}
+	},
+
+	"an entry of the same id is replaced": func(b bench) {
+		c := ratelimit.Claim{Key: "k", Limits: []ratelimit.Limit{per(minute, 2)}, Cost: 1, Counts: true, Replaces: true}
+		one, other := uuid.New(), uuid.New()
+		for i, s := range []struct {
+			after time.Duration
+			id    uuid.UUID
+			want  int
+		}{
+			{0, one, 1},
+			{30 * second, one, 1},
+			{0, other, 2},
+			{30 * second, one, 2}, // its first entry would have left
+			{29 * second, other, 2},
+			{minute - tick, other, 1},
+		} {
+			b.Advance(s.after)
+			if got := b.takeAs(s.id, c)[0]; !got.Allowed || !slices.Equal(got.Counts, []int{s.want}) {
+				b.Errorf("step %d: %+v, want %d counted", i+1, got, s.want)
+			}
+		}
 	},
 
 	"a claim that does not fit withholds the others, before and behind it": func(b bench) {
