@@ -38,8 +38,7 @@ type Verdict struct {
 	// Outcomes are the decisions of the rules that apply, dry runs after the others. See Options.Unobserved.
 	Outcomes []Outcome
 
-	answer *answer      // of the one policy that denies; nil if there is none, or several
-	room   headers.Room // for fields of a denial
+	answer *answer // of the one policy that denies; nil if there is none, or several
 }
 
 // Outcome is what one rule says of one request.
@@ -190,16 +189,20 @@ func (a *Aspect) setFields(header http.Header, w *work, v *Verdict) {
 		return
 	}
 	if w.live == 1 {
-		a.dialect.SetIn(&v.room, header, w.quota(0))
+		a.dialect.Set(header, w.quota(0))
 	} else if w.live > 1 {
-		a.dialect.SetIn(&v.room, header, w.quotas(0, w.live)...)
+		a.dialect.Set(header, w.quotas(0, w.live)...)
 	}
 	if a.showDryRun && len(w.applied) > w.live {
 		shadow := http.Header{"Ratelimit": header["Ratelimit-Dry-Run"]} // of a level further out
 		headers.Draft.Set(shadow, w.quotas(w.live, len(w.applied))...)
 		header["Ratelimit-Dry-Run"] = shadow["Ratelimit"]
 	}
-	if !v.Allowed {
-		headers.RetryAfterIn(&v.room, header, v.RetryAfter)
+	switch {
+	case v.Allowed:
+	case v.answer.fits(v):
+		v.answer.retryAfter(header, headers.Seconds(v.RetryAfter))
+	default:
+		headers.RetryAfter(header, v.RetryAfter)
 	}
 }

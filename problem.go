@@ -31,7 +31,7 @@ type problem struct {
 // what Status says. Nothing of the request is repeated in it, and no error text of the server's.
 func (v Verdict) Answer(w http.ResponseWriter) {
 	if v.answer.fits(&v) {
-		v.answer.write(w, headers.Seconds(v.RetryAfter), &v.room)
+		v.answer.write(w, headers.Seconds(v.RetryAfter))
 		return
 	}
 	v.problem().write(w)

@@ -74,10 +74,6 @@ func (w *work) shadow() {
 	}
 }
 
-// denialValues is how many texts a denial needs: the values of RateLimit-Policy, RateLimit, Cache-Control, Retry-After,
-// Content-Type and Content-Length, and the name of the policy that denies. One allocation has room for all.
-const denialValues = 7
-
 // bind finds the decision that binds, and the names of all policies that deny. Where a rule fails closed there is none.
 func (w *work) bind(v *Verdict) {
 	for i := range w.live {
@@ -105,8 +101,11 @@ func (w *work) violate(i int, v *Verdict) {
 		v.Violated, v.answer = append(v.Violated, name), nil
 		return
 	}
-	v.room, v.answer = headers.NewRoom(denialValues), p.answer(at)
-	v.Violated = v.room.Value(name)
+	if v.answer = p.answer(at); v.answer != nil {
+		v.Violated = v.answer.violated
+	} else {
+		v.Violated = []string{name}
+	}
 }
 
 // binding is the index of the limit that binds, and of its policy.

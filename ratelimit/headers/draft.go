@@ -9,18 +9,15 @@ import (
 )
 
 // setDraft sets both fields of the draft. Alone on a response they are two halves of one string.
-func (l level) setDraft(h http.Header, room *Room) {
+func (l level) setDraft(h http.Header) {
 	if len(h[fieldPolicy]) > 0 || len(h[fieldLimit]) > 0 {
 		l.mergeDraft(h)
 		return
 	}
-	room.need(2)
 	if l.isOne() { // the common case: the policy has been written already
 		q := &l.quotas[0]
-		h[fieldPolicy] = room.Value(q.Policies[0].item)
-		w := q.limit()
-		h[fieldLimit] = room.Value(w.text)
-		room.seconds, room.text = q.reset(), w.seconds
+		h[fieldPolicy] = q.Policies[0].value
+		h[fieldLimit] = q.limit()
 		return
 	}
 	var space [512]byte
@@ -33,8 +30,8 @@ func (l level) setDraft(h http.Header, room *Room) {
 		buf = l.quotas[i].appendLimit(buf)
 	}
 	text := string(buf)
-	setValue(h, fieldPolicy, room.Value(text[:end]))
-	setValue(h, fieldLimit, room.Value(text[end:]))
+	setValue(h, fieldPolicy, []string{text[:end]})
+	setValue(h, fieldLimit, []string{text[end:]})
 }
 
 // isOne tells that there is one policy, and its state is known.
@@ -43,20 +40,19 @@ func (l level) isOne() bool {
 }
 
 // limit writes what the binding policy has left. Who is denied asks again and again, and is mostly told the same.
-func (q *Quota) limit() written {
+func (q *Quota) limit() []string {
 	reset := q.reset()
 	if q.left() > 0 || reset == 0 {
 		var space [128]byte
-		return written{text: string(q.appendLimit(space[:0]))}
+		return []string{string(q.appendLimit(space[:0]))}
 	}
 	place := q.binding().spent.place(reset)
 	if w := place.Load(); w != nil && w.reset == reset {
-		return *w
+		return w.value
 	}
-	text := string(q.appendLimit(nil))
-	w := written{reset, text, text[strings.LastIndexByte(text, '=')+1:]}
-	place.Store(&w)
-	return w
+	w := &written{reset, []string{string(q.appendLimit(nil))}}
+	place.Store(w)
+	return w.value
 }
 
 // appendLimit appends what the binding policy has left: "login";r=2;t=57 (draft 11, section 4.1).

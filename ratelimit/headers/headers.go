@@ -88,15 +88,15 @@ const (
 // levels list in the same words is one policy, and has one item in RateLimit, the tighter.
 //
 // It never fails. A Quota that is not Known appears among the policies only; one without Policies not at all.
-func (d Dialect) Set(h http.Header, quotas ...Quota) { d.SetIn(new(Room), h, quotas...) }
-
-// SetIn is Set for a caller that sets more fields of the same response, and has room for the values of all.
-func (d Dialect) SetIn(room *Room, h http.Header, quotas ...Quota) {
+//
+// What is always the same, and what RateLimit says of an exhausted quota, responses have in common: nobody may write to a value
+// that is there already (Header.Set and Add do not).
+func (d Dialect) Set(h http.Header, quotas ...Quota) {
 	var space [8]int
 	l := level{quotas, tightestFirst(space[:0], quotas)}
 	switch d {
 	case Draft:
-		l.setDraft(h, room)
+		l.setDraft(h)
 	case Draft6:
 		l.setPolicies6(h, l.setNumbers(h, &numbers6))
 	case XRateLimit:
@@ -104,56 +104,32 @@ func (d Dialect) SetIn(room *Room, h http.Header, quotas ...Quota) {
 	}
 }
 
-// Room is where the values of a response's fields are kept: one allocation for all of them. Each value has its own part
-// of it, which nothing that is appended to another reaches. The zero Room has none, and grows.
-type Room struct {
-	free []string
-
-	// The seconds that RateLimit tells, and how: of a denial Retry-After mostly tells the same.
-	seconds int64
-	text    string
-}
-
-// NewRoom has room for n values.
-func NewRoom(n int) Room { return Room{free: make([]string, n)} }
-
-// Value is a field's only value.
-func (r *Room) Value(text string) []string {
-	if len(r.free) == 0 {
-		return []string{text}
-	}
-	value := r.free[0:1:1]
-	value[0], r.free = text, r.free[1:]
-	return value
-}
-
-// number writes seconds, if they are not written already.
-func (r *Room) number(seconds int64) string {
-	if r.text != "" && seconds == r.seconds {
-		return r.text
-	}
-	return strconv.FormatInt(seconds, 10)
-}
-
-// need makes room for n values if there is none at all.
-func (r *Room) need(n int) {
-	if len(r.free) == 0 {
-		r.free = make([]string, n)
-	}
-}
-
 // RetryAfter sets the fields that a denial has in every dialect: Retry-After in seconds, rounded up and at
 // least 1 (RFC 9110, section 10.2.3), and Cache-Control, for a 429 must not be stored (RFC 6585, section 4).
 // If after is 0 no waiting helps, and there is no Retry-After.
-func RetryAfter(h http.Header, after time.Duration) { RetryAfterIn(new(Room), h, after) }
-
-// RetryAfterIn is RetryAfter with room for the values.
-func RetryAfterIn(room *Room, h http.Header, after time.Duration) {
-	room.need(2)
-	h[fieldCache] = room.Value("no-store")
+func RetryAfter(h http.Header, after time.Duration) {
+	h[fieldCache] = noStore
 	if after > 0 {
-		h[fieldRetryAfter] = room.Value(room.number(Seconds(after)))
+		h[fieldRetryAfter] = waitValue(Seconds(after))
 	}
+}
+
+// Values that responses have in common. They are never changed.
+var (
+	noStore = []string{"no-store"}
+	waits   = func() (values [300][]string) {
+		for seconds := range values {
+			values[seconds] = []string{strconv.Itoa(seconds)}
+		}
+		return values
+	}()
+)
+
+func waitValue(seconds int64) []string {
+	if seconds < int64(len(waits)) {
+		return waits[seconds]
+	}
+	return []string{strconv.FormatInt(seconds, 10)}
 }
 
 // Seconds is how the fields say a duration: in whole seconds, rounded up, so that nobody is sent back too early.

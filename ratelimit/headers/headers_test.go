@@ -538,9 +538,9 @@ func TestRetryAfterIsItsOwnNumberWhateverRateLimitTells(t *testing.T) {
 	t.Parallel()
 	for _, reset := range []time.Duration{0, time.Second, time.Minute, time.Hour, 200 * time.Hour} {
 		for _, after := range []time.Duration{1, time.Second, time.Minute, time.Hour, time.Hour + 1} {
-			h, room := make(http.Header), headers.NewRoom(4)
-			headers.Draft.SetIn(&room, h, quota(`x";t=60`, 3, time.Hour, denied(0, reset)))
-			headers.RetryAfterIn(&room, h, after)
+			h := make(http.Header)
+			headers.Draft.Set(h, quota(`x";t=60`, 3, time.Hour, denied(0, reset)))
+			headers.RetryAfter(h, after)
 			if got, want := h.Get("Retry-After"), fmt.Sprint(headers.Seconds(after)); got != want {
 				t.Errorf("RateLimit tells %v: Retry-After is %s, want %s", reset, got, want)
 			}
@@ -548,17 +548,19 @@ func TestRetryAfterIsItsOwnNumberWhateverRateLimitTells(t *testing.T) {
 	}
 }
 
-func TestValuesInOneRoomAreApart(t *testing.T) {
+func TestWhatIsAppendedToAFieldIsInNoOtherResponse(t *testing.T) {
 	t.Parallel()
-	h, room := make(http.Header), headers.NewRoom(3) // one too few
-	headers.Draft.SetIn(&room, h, quota("login", 3, time.Minute, denied(0, time.Second)))
-	headers.RetryAfterIn(&room, h, time.Second)
-	for field := range h {
-		h[field] = append(h[field], "appended to "+field)
-	}
-	for field, want := range map[string]string{"Ratelimit-Policy": `"login";q=3;w=60`, "Ratelimit": `"login";r=0;t=1`, "Cache-Control": "no-store", "Retry-After": "1"} {
-		if got := h[field]; len(got) != 2 || got[0] != want || got[1] != "appended to "+field {
-			t.Errorf("%s: %q", field, got)
+	q := quota("login", 3, time.Minute, denied(0, time.Second))
+	for range 2 {
+		h := make(http.Header)
+		headers.Draft.Set(h, q)
+		headers.RetryAfter(h, time.Second)
+		for field, want := range map[string]string{"Ratelimit-Policy": `"login";q=3;w=60`, "Ratelimit": `"login";r=0;t=1`, "Cache-Control": "no-store", "Retry-After": "1"} {
+			h.Add(field, "appended to "+field)
+			if got := h[field]; len(got) != 2 || got[0] != want || got[1] != "appended to "+field {
+				t.Errorf("%s: %q", field, got)
+			}
+			h.Set(field, "another")
 		}
 	}
 }

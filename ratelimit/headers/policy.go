@@ -20,10 +20,11 @@ type Policy struct {
 	name  string
 	limit ratelimit.Limit
 
-	item   string // "login";q=3;w=60
-	item6  string // 3;w=60, or "" if the window is not whole seconds
-	quoted string // "login"
-	quota  string // 3
+	item   string   // "login";q=3;w=60
+	value  []string // the same as the only value of a field
+	item6  string   // 3;w=60, or "" if the window is not whole seconds
+	quoted string   // "login"
+	quota  string   // 3
 
 	spent *spent // nil in the zero Policy
 }
@@ -34,10 +35,10 @@ type spent struct {
 	table atomic.Pointer[[64]atomic.Pointer[written]]
 }
 
-// written is RateLimit for some seconds until reset, and these as it says them, "" if it does not.
+// written is RateLimit for some seconds until reset. It is never changed.
 type written struct {
-	reset         int64
-	text, seconds string
+	reset int64
+	value []string
 }
 
 func (s *spent) place(reset int64) *atomic.Pointer[written] {
@@ -62,6 +63,7 @@ func NewPolicy(name string, limit ratelimit.Limit) (Policy, error) {
 		p.item += w
 		p.item6 = p.quota + w
 	}
+	p.value = []string{p.item}
 	return p, nil
 }
 
