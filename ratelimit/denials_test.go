@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -188,6 +189,40 @@ func TestAPublishedDenialNamesTheLimitThatBindsNow(t *testing.T) {
 	})
 }
 
+func TestARequestUnderAnotherLimitEndsAPublishedDenial(t *testing.T) {
+	inMemory(t, func(t *testing.T, lim *ratelimit.Limiter, _ *ratelimit.MemoryStore) {
+		knock(t, lim, "k", onePerMinute)
+		knock(t, lim, "k", onePerMinute) // is denied for a minute
+		time.Sleep(10 * time.Second)
+		if d := knock(t, lim, "k", threePerMinute); !d.Allowed {
+			t.Errorf("%+v", d)
+		}
+		if d := knock(t, lim, "k", onePerMinute); d.RetryAfter != time.Minute {
+			t.Errorf("%+v, want to wait until what was allowed last has left", d)
+		}
+	})
+}
+
+func TestALogLastsForTheLongestWindowThatAsksForIt(t *testing.T) {
+	inMemory(t, func(t *testing.T, lim *ratelimit.Limiter, _ *ratelimit.MemoryStore) {
+		twoPerHour := ratelimit.Limit{MaxRequests: 2, Window: time.Hour}
+		for i := range 1000 { // every shard has keys of both kinds
+			knock(t, lim, "h"+strconv.Itoa(i), twoPerHour)
+		}
+		knock(t, lim, "k", onePerMinute)
+		knock(t, lim, "k", twoPerHour)
+		for range 3 { // its shard cleans up meanwhile
+			time.Sleep(2 * time.Minute)
+			for i := range 1000 {
+				knock(t, lim, strconv.Itoa(i), onePerMinute)
+			}
+		}
+		if d := knock(t, lim, "k", twoPerHour); d.Allowed {
+			t.Errorf("%+v: two were allowed in this hour", d)
+		}
+	})
+}
+
 // A store on a clock of its own decides under its locks alone. Whatever is done, it and one that publishes denials must
 // give the same answers.
 func TestPublishedDenialsChangeNoAnswer(t *testing.T) {
@@ -195,7 +230,8 @@ func TestPublishedDenialsChangeNoAnswer(t *testing.T) {
 		rapid.Check(struct{ rapid.TB }{t}, func(rt *rapid.T) { // rapid asks for a deadline, which a bubble has not
 			lim := newLimiter(t, ratelimit.Config{})
 			plain := newLimiter(t, ratelimit.Config{Store: ratelimit.NewMemoryStore(ratelimit.MemoryConfig{Now: time.Now})})
-			rules := [][]ratelimit.Limit{{onePerMinute}, {threePerMinute}, {threePerMinute, fivePerHour}, {fivePerHour, twoPerTenSeconds}}
+			counted := ratelimit.Limit{MaxRequests: 2, Window: time.Minute, Buckets: 6}
+			rules := [][]ratelimit.Limit{{onePerMinute}, {threePerMinute}, {threePerMinute, fivePerHour}, {fivePerHour, twoPerTenSeconds}, {fivePerHour}, {counted}}
 			type pair struct {
 				key  string
 				a, b ratelimit.Ticket
@@ -220,7 +256,10 @@ func TestPublishedDenialsChangeNoAnswer(t *testing.T) {
 				}
 			}
 			claim := func(rt *rapid.T, key string, cost int) ratelimit.Claim {
-				return ratelimit.Claim{Key: key, Limits: rapid.SampledFrom(rules).Draw(rt, "limits"), Cost: cost, Keep: time.Hour}
+				return ratelimit.Claim{
+					Key: key, Limits: rapid.SampledFrom(rules).Draw(rt, "limits"), Cost: cost,
+					Keep: rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(rt, "keep"), Counts: rapid.Bool().Draw(rt, "counts"),
+				}
 			}
 			keys := rapid.SampledFrom([]string{"a", "b"})
 			rt.Repeat(map[string]func(*rapid.T){

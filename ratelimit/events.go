@@ -69,7 +69,7 @@ func (l *Limiter) record(ctx context.Context, key string, n int, limits []Limit)
 
 // events makes a claim that only asks for what it counts.
 func (l *Limiter) events(ctx context.Context, id uuid.UUID, c Claim) ([]int, error) {
-	c.Counts, c.AskAlways, c.OnFailure = true, true, FailClosed
+	c.Counts, c.OnFailure = true, FailClosed
 	claims, decisions := []Claim{c}, make([]Decision, 1)
 	if err := l.check(); err != nil {
 		return nil, err

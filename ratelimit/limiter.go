@@ -236,7 +236,7 @@ func (l *Limiter) allowHere(key string, c *Claim, d *Decision) error {
 
 // deniedHere answers a claim by a denial in memory that still holds. The claim may be invalid: a denial is of one that was not.
 func (l *Limiter) deniedHere(key string, hash uint64, c *Claim, d *Decision) bool {
-	return c.Cost&^1 == 0 && l.config.KeySecret == nil && l.memory.denied(key, hash, c.Limits, d)
+	return c.Cost&^1 == 0 && !c.Counts && l.config.KeySecret == nil && l.memory.denied(key, hash, c.Limits, d)
 }
 
 // Denied reports whether some of claims are denied for certain, in which case the decisions answer all of them. It
@@ -378,7 +378,7 @@ func (l *Limiter) validate(claims []Claim) error {
 		if err := l.validateOne(c.Key, c); err != nil {
 			return err
 		}
-		c.AskAlways = c.AskAlways || l.config.AskAlways
+		c.AskAlways = c.AskAlways || c.Counts || l.config.AskAlways
 		c.Key = l.key(c.Key)
 		for _, other := range claims[:i] {
 			if other.Key == c.Key {
