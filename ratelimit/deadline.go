@@ -40,4 +40,9 @@ type call struct {
 	values context.Context
 }
 
-func (c *call) Value(key any) any { return c.values.Value(key) }
+func (c *call) Value(key any) any {
+	if own := c.Context.Value(key); own != nil { // by it package context knows its own kind, and starts no goroutine for a child
+		return own
+	}
+	return c.values.Value(key)
+}
