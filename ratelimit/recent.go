@@ -15,10 +15,10 @@ const (
 	recentWidth   = time.Second
 )
 
-// recent knows what was counted lately. A decision in memory takes no longer than a rolling.Window's Add: so decisions are
-// counted as ever, and each only compares its time, which it knows, with the bucket that is open. The first one in
-// another bucket takes a sample of the counters before it is counted itself. Thus all that was counted since the sample
-// before lies in the bucket of that sample, however long ago that was.
+// recent knows what was counted lately. To add to a rolling.Window takes as long as a decision in memory. So decisions only
+// count, and compare their time, which they know, with the bucket that is open. The first one in another bucket takes a sample of
+// the counters before it is counted itself. Thus all that was counted since the sample before lies in the bucket of that
+// sample, however long ago that was.
 type recent struct {
 	began atomic.Int64 // when the bucket that is open began, on the clock; rarely written
 

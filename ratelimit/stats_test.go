@@ -2,8 +2,10 @@ package ratelimit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -177,6 +179,20 @@ func TestAClockThatStepsBackLosesNothingAndRatesGoOnThere(t *testing.T) {
 	}
 }
 
+func TestAClockThatStepsBackBeginsASecondThere(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	b.at(time.Hour)
+	b.allow(8)
+	back := 10*time.Minute + 700*time.Millisecond
+	b.at(back)
+	b.allow(1)
+	b.at(back + 1100*time.Millisecond)
+	b.allow(2)
+	b.at(back + 10*time.Second)
+	mustShow(t, b.Stats().Recent, 9*time.Second, 2, 0, 0)
+}
+
 // Each verb has a way of its own through the Limiter.
 func TestEveryVerbCountsInTheSecondOfItsDecision(t *testing.T) {
 	t.Parallel()
@@ -293,20 +309,38 @@ func TestRatesAtOnceAddUpToTheCounts(t *testing.T) {
 // One of them takes the sample, and no other is counted before.
 func TestDecisionsThatEndAPauseTogetherAreAllShown(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
-	for range 300 {
-		b.since.Add(int64(time.Hour))
-		var askers sync.WaitGroup
-		for g := range 4 {
-			askers.Go(func() {
-				if _, err := b.Allow(context.Background(), fmt.Sprint("k", g), plenty); err != nil {
-					b.Error(err)
-				}
-			})
+	var now atomic.Int64
+	var asked atomic.Int32 // how often the clock was
+	slowly := make(chan struct{})
+	const sample = 2 // the first decision reads the clock, and then for its sample
+	asked.Store(-100) // whatever is made below may read it
+	origin := time.Now()
+	store := ratelimit.NewMemoryStore(ratelimit.MemoryConfig{Now: func() time.Time {
+		if asked.Add(1) == sample {
+			<-slowly
 		}
-		askers.Wait()
-		mustShow(t, b.Stats().Recent, 9*time.Second, 4, 0, 0)
+		return origin.Add(time.Duration(now.Load()))
+	}})
+	lim := newLimiter(t, ratelimit.Config{Store: store})
+	now.Store(int64(time.Hour))
+	asked.Store(0)
+	var askers sync.WaitGroup
+	for key := range int32(2) {
+		askers.Go(func() {
+			if _, err := lim.Allow(context.Background(), fmt.Sprint("k", key), plenty); err != nil {
+				t.Error(err)
+			}
+		})
+		for asked.Load() < sample+key {
+			runtime.Gosched()
+		}
 	}
+	for range 1000 { // the second one could be counted meanwhile
+		runtime.Gosched()
+	}
+	close(slowly)
+	askers.Wait()
+	mustShow(t, lim.Stats().Recent, 9*time.Second, 2, 0, 0)
 }
 
 func TestAnOutageIsShownAsFailedWhateverThePolicy(t *testing.T) {
@@ -332,6 +366,54 @@ func TestAnOutageIsShownAsFailedWhateverThePolicy(t *testing.T) {
 	}
 }
 
+// One way through an outage is a failure, one the open breaker, and one a probe.
+func TestADecisionBeforeAStoreCountsInTheSecondInWhichItIsMade(t *testing.T) {
+	for _, test := range []struct {
+		name              string
+		fails             bool
+		tripped, at, took time.Duration
+	}{
+		{name: "an answer", at: 950 * time.Millisecond, took: 90 * time.Millisecond},
+		{name: "a failure", fails: true, at: time.Second},
+		{name: "a late failure", fails: true, at: 950 * time.Millisecond, took: 90 * time.Millisecond},
+		{name: "the breaker is open", fails: true, tripped: 950 * time.Millisecond, at: 1050 * time.Millisecond},
+		{name: "a probe", fails: true, tripped: 500 * time.Millisecond, at: 1050 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			takes := time.Duration(0)
+			lim := newLimiter(t, ratelimit.Config{Store: &fake{take: func(context.Context) error {
+				time.Sleep(takes)
+				if test.fails {
+					return errors.New("the store is down")
+				}
+				return nil
+			}}})
+			ask := func() {
+				if _, err := lim.Allow(t.Context(), "k", plenty); err != nil {
+					t.Fatal(err)
+				}
+			}
+			began := time.Now()
+			if test.tripped > 0 {
+				time.Sleep(test.tripped)
+				for range 3 {
+					ask()
+				}
+			}
+			time.Sleep(time.Until(began.Add(test.at)))
+			takes = test.took
+			ask()
+			time.Sleep(time.Until(began.Add(10500 * time.Millisecond))) // what came in the first second has left
+			failed := 0
+			if test.fails {
+				failed = 1
+			}
+			t.Log(test.name) // shown if it fails
+			mustShow(t, lim.Stats().Recent, 9500*time.Millisecond, 1, 0, failed)
+		})
+	}
+}
+
 func TestTheLatencyIsOfWhatTheStoreWasAskedAndOfNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newDistant()
@@ -345,8 +427,11 @@ func TestTheLatencyIsOfWhatTheStoreWasAskedAndOfNothingElse(t *testing.T) {
 				}
 			}
 		}
-		for i := range 98 {
+		for i := range 60 {
 			ask(1, fmt.Sprint("k", i), 2*time.Millisecond)
+		}
+		for i := range 38 {
+			ask(1, fmt.Sprint("later", i), 3*time.Millisecond)
 		}
 		ask(1, "full", 50*time.Millisecond)
 		ask(1, "full", 60*time.Millisecond) // denied
