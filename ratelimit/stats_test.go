@@ -306,13 +306,12 @@ func TestRatesAtOnceAddUpToTheCounts(t *testing.T) {
 	}
 }
 
-// One of them takes the sample, and no other is counted before.
+// One of them takes the sample, and no other is counted before. Alone, so that the second one gets as far as it can.
 func TestDecisionsThatEndAPauseTogetherAreAllShown(t *testing.T) {
-	t.Parallel()
 	var now atomic.Int64
 	var asked atomic.Int32 // how often the clock was
 	slowly := make(chan struct{})
-	const sample = 2 // the first decision reads the clock, and then for its sample
+	const sample = 2  // the first decision reads the clock, and then for its sample
 	asked.Store(-100) // whatever is made below may read it
 	origin := time.Now()
 	store := ratelimit.NewMemoryStore(ratelimit.MemoryConfig{Now: func() time.Time {
