@@ -13,33 +13,36 @@ const module = "github.com/sashlimit/sash"
 
 // mayImport lists, for each package, the packages of this module that it is built on, directly or not.
 var mayImport = map[string][]string{
-	"/ratelimit":            {},
+	"/ratelimit":            {"/rolling"},
 	"/keyexpr":              {},
 	"/rolling":              {},
-	"/ratelimit/redisstore": {"/ratelimit"},
-	"/ratelimit/storetest":  {"/ratelimit"},
+	"/ratelimit/redisstore": {"/ratelimit", "/rolling"},
+	"/ratelimit/storetest":  {"/ratelimit", "/rolling"},
 	"/ratelimit/oracle":     {},
-	"/ratelimit/headers":    {"/ratelimit"},
-	"":                      {"/ratelimit", "/ratelimit/headers", "/keyexpr"},
-	"/ginmw":                {"", "/ratelimit", "/ratelimit/headers", "/keyexpr"},
-	"/stdmw":                {"", "/ratelimit", "/ratelimit/headers", "/keyexpr"},
-	"/example/sendcode":     {"", "/ratelimit", "/ratelimit/headers", "/ratelimit/redisstore", "/keyexpr", "/ginmw", "/stdmw"},
+	"/ratelimit/headers":    {"/ratelimit", "/rolling"},
+	"":                      {"/ratelimit", "/ratelimit/headers", "/keyexpr", "/rolling"},
+	"/ginmw":                {"", "/ratelimit", "/ratelimit/headers", "/keyexpr", "/rolling"},
+	"/stdmw":                {"", "/ratelimit", "/ratelimit/headers", "/keyexpr", "/rolling"},
+	"/example/sendcode":     {"", "/ratelimit", "/ratelimit/headers", "/ratelimit/redisstore", "/keyexpr", "/ginmw", "/stdmw", "/rolling"},
 	"/internal/redistest":   {},
 	"/internal/faultproxy":  {},
 }
 
-const breaker = "github.com/sony/gobreaker"
+const (
+	breaker   = "github.com/sony/gobreaker"
+	histogram = "github.com/HdrHistogram/hdrhistogram-go"
+)
 
 // mayRequire lists the modules that a package may link, beside the standard library. Others are not guarded.
 var mayRequire = map[string][]string{
-	"/ratelimit":            {"github.com/google/uuid", breaker},
+	"/ratelimit":            {"github.com/google/uuid", breaker, histogram},
 	"/ratelimit/oracle":     {},
 	"/keyexpr":              {"github.com/expr-lang/expr", "golang.org/x/text"},
-	"/rolling":              {"github.com/HdrHistogram/hdrhistogram-go"},
-	"/ratelimit/redisstore": {"github.com/google/uuid", breaker, "github.com/redis/go-redis", "github.com/cespare/xxhash", "go.uber.org/atomic", "golang.org/x/sys"},
-	"/ratelimit/headers":    {"github.com/google/uuid", breaker, "github.com/dunglas/httpsfv"},
-	"":                      {"github.com/google/uuid", breaker, "github.com/expr-lang/expr", "golang.org/x/text", "github.com/dunglas/httpsfv"},
-	"/stdmw":                {"github.com/google/uuid", breaker, "github.com/expr-lang/expr", "golang.org/x/text", "github.com/dunglas/httpsfv", "github.com/felixge/httpsnoop"},
+	"/rolling":              {histogram},
+	"/ratelimit/redisstore": {"github.com/google/uuid", breaker, histogram, "github.com/redis/go-redis", "github.com/cespare/xxhash", "go.uber.org/atomic", "golang.org/x/sys"},
+	"/ratelimit/headers":    {"github.com/google/uuid", breaker, histogram, "github.com/dunglas/httpsfv"},
+	"":                      {"github.com/google/uuid", breaker, histogram, "github.com/expr-lang/expr", "golang.org/x/text", "github.com/dunglas/httpsfv"},
+	"/stdmw":                {"github.com/google/uuid", breaker, histogram, "github.com/expr-lang/expr", "golang.org/x/text", "github.com/dunglas/httpsfv", "github.com/felixge/httpsnoop"},
 	"/internal/faultproxy":  {},
 }
 

@@ -19,24 +19,25 @@ type denial struct {
 	limits []Limit // all
 }
 
-// denied answers a claim of cost 0 or 1 by a published denial, and reports whether there is one. The key may be as the
+// denied answers a claim of cost 0 or 1 by a published denial that holds now, and reports whether there is one. The key may be as the
 // caller wrote it: only those are published that are their own canonical form.
-func (m *MemoryStore) denied(key string, hash uint64, limits []Limit, d *Decision) bool {
+func (m *MemoryStore) denied(key string, hash uint64, limits []Limit, d *Decision) (now time.Duration, ok bool) {
 	q := m.shard(hash).published(hash).Load()
 	if q == nil || q.key != key || !q.is(limits) {
-		return false
+		return 0, false
 	}
 	until := time.Duration(q.until.Load())
 	if until == 0 { // mostly so where requests are allowed: they need no second look at the clock
-		return false
+		return 0, false
 	}
-	wait := until - time.Since(m.start)
+	now = time.Since(m.start)
+	wait := until - now
 	if wait <= 0 {
-		return false
+		return now, false
 	}
 	*d = Decision{}
 	d.Limit, d.RetryAfter, d.ResetAfter, d.Reason = q.limit, wait, wait, Exhausted
-	return true
+	return now, true
 }
 
 // is reports whether the denial is of a claim with limits.

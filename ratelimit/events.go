@@ -29,7 +29,7 @@ const countBuckets = 60
 // more; a window has at most MaxInBuckets events. Nothing is counted unless everything is.
 //
 // Keys are those of the other verbs: Reset forgets the counts of a key as well, and nothing but other counts should be kept
-// under it. One round trip. Where the Store cannot answer there is an error, whatever Config.OnFailure says.
+// under it. Stats does not count events, which are no decisions. One round trip. Where the Store cannot answer there is an error, whatever Config.OnFailure says.
 func (l *Limiter) Record(ctx context.Context, key string, n int, windows ...time.Duration) ([]int, error) {
 	return l.record(ctx, key, n, countLimits(windows))
 }
@@ -77,7 +77,7 @@ func (l *Limiter) events(ctx context.Context, id uuid.UUID, c Claim) ([]int, err
 	if err := l.validate(claims); err != nil {
 		return nil, err
 	}
-	if err := l.decide(ctx, id, claims, decisions); err != nil {
+	if _, err := l.decide(ctx, id, claims, decisions); err != nil {
 		return nil, err
 	}
 	switch d := &decisions[0]; {

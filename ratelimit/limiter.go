@@ -145,10 +145,13 @@ func New(config Config) (*Limiter, error) {
 	}
 	l := &Limiter{config: config}
 	var inProcess bool
-	if l.memory, inProcess = config.Store.(*MemoryStore); !inProcess {
-		l.remote = newRemote(config)
+	if l.memory, inProcess = config.Store.(*MemoryStore); inProcess {
+		return l, l.counters.begin(l.memory.now)
 	}
-	return l, nil
+	if l.remote, err = newRemote(config); err != nil {
+		return nil, err
+	}
+	return l, l.counters.begin(l.remote.local.now)
 }
 
 // Allow decides one request on key under every one of limits, and counts it if it is allowed. One round trip.
@@ -209,8 +212,8 @@ func (l *Limiter) Take(ctx context.Context, claims []Claim, decisions []Decision
 	if err := l.validate(claims); err != nil {
 		return err
 	}
-	err := l.decide(ctx, uuid.UUID{}, claims, decisions)
-	l.counters.count(0, decisions)
+	now, err := l.decide(ctx, uuid.UUID{}, claims, decisions)
+	l.counters.count(now, decisions)
 	return err
 }
 
@@ -220,7 +223,8 @@ func (l *Limiter) allowHere(key string, c *Claim, d *Decision) error {
 		return ErrClosed
 	}
 	hash := l.memory.hash(key)
-	if !l.deniedHere(key, hash, c, d) {
+	now, denied := l.deniedHere(key, hash, c, d)
+	if !denied {
 		if err := l.validateOne(key, c); err != nil {
 			return err
 		}
@@ -228,15 +232,18 @@ func (l *Limiter) allowHere(key string, c *Claim, d *Decision) error {
 			key = l.key(key)
 			hash = l.memory.hash(key)
 		}
-		l.memory.takeOne(key, hash, c, d)
+		now = l.memory.takeOne(key, hash, c, d)
 	}
-	l.counters.countOne(hash, d)
+	l.counters.countOne(now, hash, d)
 	return nil
 }
 
 // deniedHere answers a claim by a denial in memory that still holds. The claim may be invalid: a denial is of one that was not.
-func (l *Limiter) deniedHere(key string, hash uint64, c *Claim, d *Decision) bool {
-	return c.Cost&^1 == 0 && !c.Counts && l.config.KeySecret == nil && l.memory.denied(key, hash, c.Limits, d)
+func (l *Limiter) deniedHere(key string, hash uint64, c *Claim, d *Decision) (now time.Duration, denied bool) {
+	if c.Cost&^1 != 0 || c.Counts || l.config.KeySecret != nil {
+		return 0, false
+	}
+	return l.memory.denied(key, hash, c.Limits, d)
 }
 
 // Denied reports whether some of claims are denied for certain, in which case the decisions answer all of them. It
@@ -248,25 +255,27 @@ func (l *Limiter) Denied(ctx context.Context, ask bool, claims ...Claim) (decisi
 		return nil, false
 	}
 	decisions = make([]Decision, len(claims))
+	var now time.Duration
 	if l.remote != nil {
-		_, denied = l.remote.local.recall(claims, decisions)
+		now, denied = l.remote.local.recall(claims, decisions)
 	}
 	if !denied && (l.remote == nil || ask) {
-		denied = l.looksDenied(ctx, claims, decisions)
+		now, denied = l.looksDenied(ctx, claims, decisions)
 	}
 	if denied {
-		l.counters.count(0, decisions)
+		l.counters.count(now, decisions)
 	}
 	return decisions, denied
 }
 
 // looksDenied is Denied by a look into the store.
-func (l *Limiter) looksDenied(ctx context.Context, claims []Claim, decisions []Decision) (denied bool) {
+func (l *Limiter) looksDenied(ctx context.Context, claims []Claim, decisions []Decision) (now time.Duration, denied bool) {
 	for i := range claims {
 		claims[i].Cost = 0
 	}
-	if l.decide(ctx, uuid.UUID{}, claims, decisions) != nil {
-		return false
+	now, err := l.decide(ctx, uuid.UUID{}, claims, decisions)
+	if err != nil {
+		return now, false
 	}
 	for i := range decisions {
 		d := &decisions[i]
@@ -275,7 +284,7 @@ func (l *Limiter) looksDenied(ctx context.Context, claims []Claim, decisions []D
 			d.Reason = Withheld
 		}
 	}
-	return denied
+	return now, denied
 }
 
 // FailsOpen reports whether claims of a Policy are allowed while the store cannot decide. A MemoryStore always can.
@@ -328,12 +337,12 @@ func (l *Limiter) Close() error {
 	return nil
 }
 
-// decide decides claims under an id; the zero id stands for a new one.
-func (l *Limiter) decide(ctx context.Context, id uuid.UUID, claims []Claim, decisions []Decision) error {
+// decide decides claims under an id; the zero id stands for a new one. It returns when it has decided, on the clock of the
+// memory store.
+func (l *Limiter) decide(ctx context.Context, id uuid.UUID, claims []Claim, decisions []Decision) (now time.Duration, err error) {
 	switch {
 	case l.remote == nil:
-		l.memory.takeAll(id, claims, decisions)
-		return nil
+		return l.memory.takeAll(id, claims, decisions), nil
 	case id == uuid.UUID{}:
 		id = uuid.New()
 	}

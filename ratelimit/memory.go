@@ -90,16 +90,18 @@ func (m *MemoryStore) Take(_ context.Context, id uuid.UUID, claims []Claim, deci
 
 // takeOne is Take for one claim on key, which has that hash, under an id that the store makes. A denial is published. The
 // key, which a new log keeps, is not read from the claim: the compiler would think that the Limits are kept as well, and
-// Limiter.Allow would have to allocate them.
-func (m *MemoryStore) takeOne(key string, hash uint64, c *Claim, d *Decision) {
+// Limiter.Allow would have to allocate them. It returns when it has decided.
+func (m *MemoryStore) takeOne(key string, hash uint64, c *Claim, d *Decision) (now time.Duration) {
 	s := m.shard(hash)
 	s.mu.Lock()
-	if m.clock == nil && c.plain() && s.take(time.Since(m.start), m, key, hash, &c.Limits[0], d) {
-		s.mu.Unlock()
-		return
+	if m.clock == nil && c.plain() {
+		if now = time.Since(m.start); s.take(now, m, key, hash, &c.Limits[0], d) {
+			s.mu.Unlock()
+			return now
+		}
 	}
 	defer s.mu.Unlock()
-	now := m.now() // under the lock: a log's entries are in the order of their times
+	now = m.now() // under the lock: a log's entries are in the order of their times
 	s.clean(now)
 	v := visit{shard: s, hash: hash, room: m.room}
 	id := m.newID(s)
@@ -107,6 +109,7 @@ func (m *MemoryStore) takeOne(key string, hash uint64, c *Claim, d *Decision) {
 	if d.Reason == Exhausted && c.Cost <= 1 && m.clock == nil && v.unchangedUntil(now+d.RetryAfter, c) { // another clock is read under the lock only
 		s.publish(v.own, hash, c.Limits, d, now)
 	}
+	return now
 }
 
 // plain reports whether a claim is like most: one request, under one limit, which is kept for its window.
@@ -134,8 +137,8 @@ func (v *visit) unchangedUntil(then time.Duration, c *Claim) bool {
 	return v.own != nil && v.own.size > 0 && v.own.entry(0).at+c.Kept() >= then
 }
 
-// takeAll is Take, under an id that the store makes if id is zero.
-func (m *MemoryStore) takeAll(id uuid.UUID, claims []Claim, decisions []Decision) {
+// takeAll is Take, under an id that the store makes if id is zero. It returns when it has decided.
+func (m *MemoryStore) takeAll(id uuid.UUID, claims []Claim, decisions []Decision) (now time.Duration) {
 	var few [4]visit
 	visits := few[:0]
 	var set uint64
@@ -146,7 +149,7 @@ func (m *MemoryStore) takeAll(id uuid.UUID, claims []Claim, decisions []Decision
 	}
 	m.lock(set)
 	defer m.unlock(set)
-	now := m.now()
+	now = m.now()
 	m.clean(set, now)
 
 	if id == (uuid.UUID{}) {
@@ -159,6 +162,7 @@ func (m *MemoryStore) takeAll(id uuid.UUID, claims []Claim, decisions []Decision
 	for i := range claims {
 		visits[i].settle(now, id, claims[i].Key, &claims[i], &decisions[i], all)
 	}
+	return now
 }
 
 // Refund implements Store.

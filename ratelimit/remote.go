@@ -28,9 +28,11 @@ type remote struct {
 	outage outage // of the store
 	wrong  outage // of keys that hold no log
 	debts  debts
+
+	latency latency
 }
 
-func newRemote(config Config) *remote {
+func newRemote(config Config) (*remote, error) {
 	r := &remote{
 		store:  config.Store,
 		local:  NewMemoryStore(MemoryConfig{MaxKeys: config.LocalKeys}),
@@ -47,7 +49,9 @@ func newRemote(config Config) *remote {
 	r.deadlines.timeout = config.Timeout
 	r.local.answersWithin = config.Timeout
 	r.breakers = breakers{server: r.server, closed: r.settleUp, byServer: make(map[string]*breaker)}
-	return r
+	var err error
+	r.latency, err = newLatency()
+	return r, err
 }
 
 // server is the server of a key; of a store on a single one always "".
@@ -58,30 +62,35 @@ func (r *remote) server(key string) string {
 	return r.divided.Server(key)
 }
 
-// take decides claims: by what is remembered, else by the store, else by what each claim's Policy says.
-func (r *remote) take(ctx context.Context, id uuid.UUID, claims []Claim, decisions []Decision) error {
-	if _, denied := r.local.recall(claims, decisions); denied {
-		return nil
+// take decides claims: by what is remembered, else by the store, else by what each claim's Policy says. It returns when it has
+// decided, on the local clock.
+func (r *remote) take(ctx context.Context, id uuid.UUID, claims []Claim, decisions []Decision) (now time.Duration, err error) {
+	now, denied := r.local.recall(claims, decisions)
+	if denied {
+		return now, nil
 	}
 	pass, ok := r.breakers.enter(claims)
 	switch {
 	case !ok:
-		return r.without(ctx, id, claims, decisions)
+		return now, r.without(ctx, id, claims, decisions)
 	case pass.probed != nil:
 		r.probe(pass)
-		return r.without(ctx, id, claims, decisions)
+		return now, r.without(ctx, id, claims, decisions)
 	}
+	asked := now
 	q, err := r.ask(ctx, id, question{claims: claims, decisions: decisions})
+	now = r.local.now()
+	r.latency.lately.Add(now - asked)
 	pass.decided(&r.breakers, claims, err)
 	if err != nil {
-		return r.without(ctx, id, claims, decisions)
+		return now, r.without(ctx, id, claims, decisions)
 	}
 	copy(decisions, q.decisions) // where they are others
 	if !q.local {
 		r.local.remember(q.claims, q.decisions, q.sent, r.denialsLast())
 	}
 	r.debts.begin(r.settleUp)
-	return nil
+	return now, nil
 }
 
 // denialsLast is for how long a denial is remembered at most. Where claims are decided apart, one may be denied by what
