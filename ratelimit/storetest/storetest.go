@@ -9,7 +9,7 @@
 //	}
 //
 // Cases are the rules that can be said in one sentence each; Model plays random traffic against a plain list
-// of timestamps, and wants every decision to be the same.
+// of timestamps, and wants every decision to be the same. Bound is about limits in Buckets: how many they allow, and deny.
 package storetest
 
 import (
