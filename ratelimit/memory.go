@@ -164,6 +164,13 @@ func (m *MemoryStore) takeAll(id *uuid.UUID, claims []Claim, decisions []Decisio
 
 // Refund implements Store.
 func (m *MemoryStore) Refund(_ context.Context, key string, ticket Ticket) error {
+	if ticket.Cost <= 0 {
+		return nil
+	}
+	windows, _, err := ticket.SubWindows()
+	if err != nil {
+		return err
+	}
 	v := m.enter(key)
 	defer v.shard.mu.Unlock()
 	now := m.now()
@@ -174,7 +181,8 @@ func (m *MemoryStore) Refund(_ context.Context, key string, ticket Ticket) error
 	v.own.recalled.admit()
 	v.own.remove(ticket.ID, ticket.Cost)
 	if b := v.own.buckets(); b != nil {
-		return b.refund(now, ticket)
+		b.refund(now, ticket, windows)
+		return nil
 	}
 	if v.own.size == 0 {
 		v.shard.forget(v.own, v.place)
