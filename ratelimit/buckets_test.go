@@ -192,6 +192,16 @@ func TestAStoreThatHasLostItsCountersIsNotContradicted(t *testing.T) {
 		if n := w.asked(); n != 1 {
 			t.Errorf("%d scripts for one decision", n)
 		}
+		mixed := []ratelimit.Limit{{MaxRequests: 100, Window: time.Hour}, fivePerHourInSixty}
+		w.flood(lim, 3, "mixed", mixed...)
+		w.redis.Del("{rate_limit:mixed}~")
+		w.asked()
+		if d := w.allow(lim, "mixed", mixed...); d.Reason != ratelimit.Counted || d.Remaining != 4 {
+			t.Errorf("the log is there, and the counters are not: %+v", d)
+		}
+		if n := w.asked(); n != 1 {
+			t.Errorf("%d scripts for one decision beside a log", n)
+		}
 	})
 }
 
