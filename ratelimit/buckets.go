@@ -12,6 +12,7 @@ type buckets struct {
 	rings   []bucketRing
 	refunds map[uuid.UUID]time.Duration // when those that were refunded will have left; it is swept as it grows
 	swept   int                         // their number after that
+	noted   time.Duration               // when all of them will have
 }
 
 // bucketRing is the numbers of requests in the sub-windows of one width: see Limit.
@@ -97,26 +98,21 @@ func (b *buckets) slide(now time.Duration) {
 }
 
 // refund takes a request off the sub-windows in which it was counted, once.
-func (b *buckets) refund(now time.Duration, t Ticket) error {
-	windows, _, err := t.SubWindows()
-	if err != nil {
-		return err
-	}
+func (b *buckets) refund(now time.Duration, t Ticket, windows []SubWindow) {
 	if _, twice := b.refunds[t.ID]; twice {
-		return nil
+		return
 	}
-	var leaves time.Duration
+	until := now
 	for _, w := range windows {
-		leaves = max(leaves, w.leaves())
+		until = max(until, now+w.Span()) // its own clock may be another store's: see remote
 		if r := b.of(&w.Limit); r != nil && w.Number > r.reset && r.holds(w.Number) {
 			count := r.count(w.Number)
-			less := min(uint32(t.Cost), *count)
-			*count -= less
-			r.n -= int(less)
+			less := min(t.Cost, int(*count))
+			*count -= uint32(less)
+			r.n -= less
 		}
 	}
-	b.note(now, t.ID, leaves)
-	return nil
+	b.note(now, t.ID, until)
 }
 
 // note remembers a refund until the request would have left.
@@ -133,7 +129,7 @@ func (b *buckets) note(now time.Duration, id uuid.UUID, until time.Duration) {
 		}
 		b.swept = len(b.refunds)
 	}
-	b.refunds[id] = until
+	b.refunds[id], b.noted = until, max(b.noted, until)
 }
 
 // forget drops everything that was counted until now.
@@ -141,14 +137,18 @@ func (b *buckets) forget(now time.Duration) {
 	for i := range b.rings {
 		r := &b.rings[i]
 		clear(r.counts)
-		r.n, r.newest, r.reset = 0, r.at(now), r.at(now)
+		r.reset = max(r.reset, r.newest, r.at(now)) // the newest is ahead where the clock stepped back
+		r.n, r.newest = 0, r.at(now)
 	}
 }
 
-// left reports whether nothing of what was counted counts at now.
+// left reports whether nothing of what was counted counts at now, nor is needed to tell what can be refunded.
 func (b *buckets) left(now time.Duration) bool {
 	if b == nil {
 		return true
+	}
+	if now < b.noted {
+		return false
 	}
 	for i := range b.rings {
 		if b.rings[i].total(now) > 0 || b.rings[i].reset >= b.rings[i].oldest(now) {

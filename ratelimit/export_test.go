@@ -35,3 +35,22 @@ func (m *MemoryStore) Publishes(key string) bool {
 
 // MaxQueues is how many windows a shard keeps apart.
 const MaxQueues = maxQueues
+
+// Counters returns how many counters there are in all logs, and ids of what was refunded from them.
+func (m *MemoryStore) Counters() int {
+	n := 0
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		s.each(func(k *keyLog) {
+			if b := k.buckets(); b != nil {
+				n += len(b.refunds)
+				for i := range b.rings {
+					n += len(b.rings[i].counts)
+				}
+			}
+		})
+		s.mu.Unlock()
+	}
+	return n
+}

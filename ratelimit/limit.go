@@ -80,7 +80,7 @@ func (l Limit) Validate() error {
 	}
 	switch {
 	case l.Buckets < 0 || l.Buckets > MaxBuckets:
-		faults = append(faults, fmt.Errorf("the number of Buckets is %d: want 0 to %d", l.Buckets, MaxBuckets))
+		faults = append(faults, fmt.Errorf("there are %d Buckets: want 0 to %d", l.Buckets, MaxBuckets))
 	case l.Buckets > 0 && (l.Window%(time.Duration(l.Buckets)*time.Microsecond) != 0 || l.Width() < MinWindow):
 		faults = append(faults, fmt.Errorf("the Window %v cannot be divided into %d Buckets of whole microseconds, each %v or more",
 			l.Window, l.Buckets, MinWindow))

@@ -167,6 +167,13 @@ func (m *MemoryStore) takeAll(id uuid.UUID, claims []Claim, decisions []Decision
 
 // Refund implements Store.
 func (m *MemoryStore) Refund(_ context.Context, key string, ticket Ticket) error {
+	if ticket.Cost <= 0 {
+		return nil
+	}
+	windows, _, err := ticket.SubWindows()
+	if err != nil {
+		return err
+	}
 	v := m.enter(key)
 	defer v.shard.mu.Unlock()
 	now := m.now()
@@ -177,7 +184,8 @@ func (m *MemoryStore) Refund(_ context.Context, key string, ticket Ticket) error
 	v.own.recalled.admit()
 	v.own.remove(ticket.ID, ticket.Cost)
 	if b := v.own.buckets(); b != nil {
-		return b.refund(now, ticket)
+		b.refund(now, ticket, windows)
+		return nil
 	}
 	if v.own.size == 0 {
 		v.shard.forget(v.own, v.place)

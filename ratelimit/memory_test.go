@@ -31,6 +31,13 @@ func TestModelInMemory(t *testing.T) {
 	})
 }
 
+func TestBoundInMemory(t *testing.T) {
+	storetest.Bound(t, func(*testing.T) storetest.Backend {
+		m := newMemory(0)
+		return storetest.Backend{Store: m, Advance: m.advance, Now: m.since}
+	})
+}
+
 // began is when the clocks of tests begin.
 var began = time.Unix(1_763_671_412, 345_678_000)
 

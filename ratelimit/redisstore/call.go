@@ -131,21 +131,18 @@ func (q *question) joins() bool {
 // groups finds the questions that can be decided as one, each of them where the first of them stood.
 func groups(questions []*question, apart bool) []group {
 	list := make([]group, 0, len(questions))
-	place := make(map[string]int, len(questions))
+	latest := make(map[string]int, len(questions)) // the group that was the last to ask for a key
 	for _, q := range questions {
 		q.next = nil
-		if len(questions) > 1 && !apart && q.joins() {
-			i, known := place[q.keys[0]]
-			if known && sameShape(list[i].first.claims[0], q.claims[0]) {
+		if len(questions) > 1 && !apart {
+			if i, ok := latest[q.keys[0]]; ok && list[i].takes(q, latest) {
 				list[i].last.next = q
 				list[i].last = q
 				list[i].size++
 				continue
 			}
-			place[q.keys[0]] = len(list)
-		} else {
-			for _, key := range q.keys { // what comes later is decided later
-				delete(place, key)
+			for _, key := range q.keys {
+				latest[key] = len(list)
 			}
 		}
 		list = append(list, group{q, q, 1})
@@ -153,9 +150,24 @@ func groups(questions []*question, apart bool) []group {
 	return list
 }
 
+// takes reports whether a question is like those of a group, and nobody has asked for one of its keys since.
+func (g *group) takes(q *question, latest map[string]int) bool {
+	first := g.first
+	if !q.joins() || len(first.claims) != 1 || !sameShape(first.claims[0], q.claims[0]) {
+		return false
+	}
+	for i, key := range q.keys {
+		if first.keys[i] != key || latest[key] != latest[q.keys[0]] {
+			return false
+		}
+	}
+	return true
+}
+
 const (
 	fields = 5 // of an answer
 	noLog  = -1
+	known  = -2
 )
 
 // answer gives every question what take.lua has replied, or an error.
@@ -214,6 +226,10 @@ func (r *reader) claim(g group, n int) error {
 		}
 		return nil
 	}
+	before := counted == known
+	if before {
+		counted = 1
+	}
 	if counted > 0 {
 		values := r.next(fields)
 		for i := 0; i < counted && q != nil; i, q = i+1, q.next {
@@ -221,6 +237,9 @@ func (r *reader) claim(g group, n int) error {
 				return err
 			}
 			q.count(n, i, r.now)
+			if before {
+				q.forgetCounters(n)
+			}
 		}
 	}
 	if q == nil {

@@ -41,11 +41,23 @@ func TestModelOnRedis(t *testing.T) {
 	storetest.Model(t, func(t *testing.T) storetest.Backend { return onRedis(t, server.Client()) })
 }
 
+func TestBoundOnRedis(t *testing.T) {
+	server := redistest.Start(t)
+	storetest.Bound(t, func(t *testing.T) storetest.Backend { return onRedis(t, server.Client()) })
+}
+
+func TestBoundWhereEachKeyIsDecidedByItself(t *testing.T) {
+	server := redistest.Start(t)
+	storetest.Bound(t, func(t *testing.T) storetest.Backend { return apart(t, server.Client()) })
+}
+
 // miniredis is the fast twin; the two differ in how Lua numbers become text.
 
 func TestContractOnMiniredis(t *testing.T) { storetest.Run(t, onMiniredis) }
 
 func TestModelOnMiniredis(t *testing.T) { storetest.Model(t, onMiniredis) }
+
+func TestBoundOnMiniredis(t *testing.T) { storetest.Bound(t, onMiniredis) }
 
 // start is a time of 16 digits in µs, as they are now.
 var start = time.Unix(1_763_671_412, 345_678_000)

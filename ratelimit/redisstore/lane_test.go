@@ -53,14 +53,19 @@ func sameAsAlone(t *testing.T, at, alone storetest.Backend) {
 				limits[i] = append(limits[i], ratelimit.Limit{
 					MaxRequests: rapid.SampledFrom([]int{1, 2, 3, 5, 16, 17, 20}).Draw(t, "max"),
 					Window:      time.Duration(rapid.IntRange(1, 3).Draw(t, "minutes")) * time.Minute,
+					Buckets:     rapid.SampledFrom([]int{0, 0, 1, 6, 60}).Draw(t, "buckets"),
 				})
 			}
 		}
 		draw := rapid.Custom(func(t *rapid.T) []ratelimit.Claim {
 			var claims []ratelimit.Claim
 			for _, i := range rapid.Permutation([]int{0, 1, 2}).Draw(t, "keys")[:rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(t, "claims")] {
+				some := limits[i] // or only the first or last, as by the plan of a user, on the same log and counters
+				if n := rapid.IntRange(0, 3).Draw(t, "some"); n < len(some) {
+					some = some[n : n+1]
+				}
 				claims = append(claims, ratelimit.Claim{
-					Key: fmt.Sprintf("game%d:%d", game, i), Limits: limits[i], Cost: rapid.SampledFrom([]int{1, 1, 1, 1, 0, 2, 7}).Draw(t, "cost"),
+					Key: fmt.Sprintf("game%d:%d", game, i), Limits: some, Cost: rapid.SampledFrom([]int{1, 1, 1, 1, 0, 2, 7}).Draw(t, "cost"),
 				})
 			}
 			return claims

@@ -152,3 +152,11 @@ func (q *question) count(n, after int, now time.Duration) {
 	d.Remaining -= after * c.Cost // the answer is to the first of them
 	d.Reason, d.Ticket = ratelimit.Counted, ratelimit.Ticket{ID: q.id, Cost: c.Cost, Counters: c.CountersAt(now)}
 }
+
+// forgetCounters is for a claim that was counted when it was first sent, nobody knows in which sub-window: a refund leaves
+// its counters alone, and its entries can be told by their id.
+func (q *question) forgetCounters(n int) {
+	if t := &q.answers[n].Ticket; t.Counters != "" {
+		t.Counters = "log"
+	}
+}

@@ -19,8 +19,10 @@ if ttl > 0 then
 end
 
 ttl = redis.call('PTTL', KEYS[2])
+local before = redis.pcall('HGET', KEYS[2], 'reset') -- it may hold something else
 redis.call('DEL', KEYS[2])
 if ttl > 0 then
+  if type(before) == 'string' and before + 0 > now + 0 then now = before end -- the clock stepped back
   redis.call('HSET', KEYS[2], 'reset', now)
   redis.call('PEXPIRE', KEYS[2], ttl)
 end

@@ -141,7 +141,7 @@ func (s *Store) Take(ctx context.Context, id uuid.UUID, claims []ratelimit.Claim
 // Refund implements ratelimit.Store. It costs one round trip, or two where some limits have Buckets and others have none.
 // That a request was taken off counters is noted under a key of its own, for as long as the request counts.
 func (s *Store) Refund(ctx context.Context, key string, ticket ratelimit.Ticket) error {
-	if ticket.Cost == 0 {
+	if ticket.Cost <= 0 {
 		return nil
 	}
 	windows, listed, err := ticket.SubWindows()

@@ -18,8 +18,9 @@
 --        then runs of requests that are alike: their number, the number of claims of each, for each claim its rule
 --        (from 1), its cost, and 1 if it asks for counts plus 2 if it replaces an entry of the same id; then the number of
 --        ids of each, and the ids: several are as many requests of one claim of cost 1
--- Reply  the last 12 hex digits of the last id as a number; the time in µs; then for each claim how many ids were counted, the first of
---        them, or -1 if a key holds something else, and up to two answers: to the first of these ids, and to all others.
+-- Reply  the last 12 hex digits of the last id as a number; the time in µs; then for each claim how many ids were counted,
+--        the first of them (-2: one, when the call was first sent; -1: a key holds something else, and no more of this
+--        claim follows), and up to two answers: to the first of these ids, and to all others.
 --        An answer is five integers: the verdict, the index of the binding limit (from 0), the requests left, and
 --        after how many µs a retry succeeds and the quota grows. For a claim that asks for counts they follow, one a limit
 
@@ -335,7 +336,7 @@ local function decide(claims, width, first, n, again)
       if claim.rule.counts then count(claim, counted) end
     end
     last = last + 1
-    reply[last] = counted
+    reply[last] = admitted and -2 or counted
     if counted > 0 then describe(claim, added, true) end
     if counted < n then describe(claim, counted * added, false) end
     if claim.tells then

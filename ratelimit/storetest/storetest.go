@@ -9,7 +9,7 @@
 //	}
 //
 // Cases are the rules that can be said in one sentence each; Model plays random traffic against a plain list
-// of timestamps, and wants every decision to be the same.
+// of timestamps, and wants every decision to be the same. Bound is about limits in Buckets: how many they allow, and deny.
 package storetest
 
 import (
@@ -47,8 +47,17 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) { c.run(t, open(t)) })
 	}
-	for name, test := range together {
-		t.Run(name, func(t *testing.T) { test(bench{t, open(t)}) })
+	for _, c := range counted {
+		t.Run(c.Name, func(t *testing.T) {
+			b := bench{t, open(t)}
+			b.onTheHour()
+			c.run(t, b.Backend)
+		})
+	}
+	for _, tests := range []map[string]func(bench){together, counters} {
+		for name, test := range tests {
+			t.Run(name, func(t *testing.T) { test(bench{t, open(t)}) })
+		}
 	}
 	t.Run("a Take that was sent twice is admitted once", func(t *testing.T) {
 		if b := open(t); b.Resend != nil {
