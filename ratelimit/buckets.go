@@ -65,31 +65,6 @@ func (l *Limit) sharesRing(other Limit) bool {
 	return l.Buckets == other.Buckets && l.Window == other.Window
 }
 
-// under answers a claim under one limit, as log.under does.
-func (b *buckets) under(d *Decision, now time.Duration, limit Limit, cost, charged int) {
-	r, count := b.of(&limit), 0
-	if r != nil {
-		count = r.total(now)
-	}
-	*d = Decision{}
-	d.Allowed, d.Limit = limit.fits(count, cost), limit
-	d.Remaining = max(0, limit.MaxRequests-count-charged)
-	switch {
-	case count > 0: // the oldest, or as many as lie above a limit that was lowered
-		d.ResetAfter = r.leaving(now, min(count, limit.MaxRequests))
-	case charged > 0:
-		d.ResetAfter = SubWindow{limit, limit.SubWindow(now)}.leaves() - now
-	}
-	switch {
-	case d.Allowed:
-	case cost > limit.MaxRequests:
-		d.Reason = TooCostly
-	default:
-		d.Reason = Exhausted
-		d.RetryAfter = r.leaving(now, limit.MaxRequests-cost+1)
-	}
-}
-
 // slide brings all rings up to now.
 func (b *buckets) slide(now time.Duration) {
 	for i := range b.rings {
@@ -189,8 +164,12 @@ func (r *bucketRing) oldest(now time.Duration) int64 {
 	return max(r.newest, r.at(now)) - int64(len(r.counts)) + 1
 }
 
-// total is the number of requests that count at now, those ahead of it (the clock stepped back) among them.
+// total is the number of requests that count at now, those ahead of it (the clock stepped back) among them. It takes nil for
+// nothing.
 func (r *bucketRing) total(now time.Duration) int {
+	if r == nil {
+		return 0
+	}
 	n := r.n
 	for i := r.newest - int64(len(r.counts)) + 1; i < r.oldest(now) && i <= r.newest; i++ {
 		n -= int(*r.count(i))

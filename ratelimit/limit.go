@@ -56,6 +56,14 @@ func (l Limit) SubWindow(t time.Duration) int64 {
 	return i
 }
 
+// leaves returns when a request made at t no longer counts.
+func (l *Limit) leaves(t time.Duration) time.Duration {
+	if l.Buckets > 0 {
+		t = time.Duration(l.SubWindow(t)) * l.Width()
+	}
+	return t + l.Span()
+}
+
 // Span is how long a request counts at the longest: Window, and with Buckets one Width more.
 func (l Limit) Span() time.Duration { return l.Window + l.Width() }
 

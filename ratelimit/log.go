@@ -120,12 +120,7 @@ func (l *log) take(now time.Duration, limit *Limit, id *uuid.UUID, d *Decision) 
 func (l *log) counts(now time.Duration, limits []Limit) []int {
 	counts := make([]int, len(limits))
 	for i := range limits {
-		switch limit := &limits[i]; {
-		case limit.Buckets == 0:
-			counts[i] = l.count(now, limit.Window)
-		case l.buckets().of(limit) != nil:
-			counts[i] = l.buckets().of(limit).total(now)
-		}
+		counts[i] = l.count(now, &limits[i])
 	}
 	return counts
 }
@@ -149,19 +144,15 @@ func (l *log) describe(d *Decision, now time.Duration, limits []Limit, cost, cha
 
 // under is describe for one limit.
 func (l *log) under(d *Decision, now time.Duration, limit Limit, cost, charged int) {
-	if limit.Buckets > 0 {
-		l.buckets().under(d, now, limit, cost, charged)
-		return
-	}
-	count := l.count(now, limit.Window)
+	count := l.count(now, &limit)
 	*d = Decision{} // and its fields one by one: a literal of them all would be made first, and copied then
 	d.Allowed, d.Limit = limit.fits(count, cost), limit
 	d.Remaining = max(0, limit.MaxRequests-count-charged)
 	switch {
 	case count > 0: // the oldest, or as many as lie above a limit that was lowered
-		d.ResetAfter = l.leaving(now, limit.Window, count, max(1, count-limit.MaxRequests+1))
+		d.ResetAfter = l.leaving(now, &limit, count, max(1, count-limit.MaxRequests+1))
 	case charged > 0:
-		d.ResetAfter = limit.Window
+		d.ResetAfter = limit.leaves(now) - now
 	}
 	switch {
 	case d.Allowed:
@@ -169,13 +160,16 @@ func (l *log) under(d *Decision, now time.Duration, limit Limit, cost, charged i
 		d.Reason = TooCostly
 	default:
 		d.Reason = Exhausted
-		d.RetryAfter = l.leaving(now, limit.Window, count, count+cost-limit.MaxRequests)
+		d.RetryAfter = l.leaving(now, &limit, count, count+cost-limit.MaxRequests)
 	}
 }
 
-// count returns the number of entries in (now-window, now].
-func (l *log) count(now, window time.Duration) int {
-	since := now - window
+// count returns the number of requests that count at now: those in (now-Window, now], or in sub-windows.
+func (l *log) count(now time.Duration, limit *Limit) int {
+	if limit.Buckets > 0 {
+		return l.buckets().of(limit).total(now)
+	}
+	since := now - limit.Window
 	if l.size == 0 || l.entry(0).at > since {
 		return int(l.size)
 	}
@@ -187,9 +181,12 @@ func (l *log) between(since, until time.Duration) int {
 	return max(0, l.after(until)-l.after(since))
 }
 
-// leaving returns the time until the k-th oldest of the count newest entries is exactly window old.
-func (l *log) leaving(now, window time.Duration, count, k int) time.Duration {
-	return min(now, l.entry(int(l.size)-count+k-1).at) + window - now
+// leaving returns the time until the k-th oldest of the count requests that count no longer does.
+func (l *log) leaving(now time.Duration, limit *Limit, count, k int) time.Duration {
+	if limit.Buckets > 0 {
+		return l.buckets().of(limit).leaving(now, count-k+1)
+	}
+	return min(now, l.entry(int(l.size)-count+k-1).at) + limit.Window - now
 }
 
 // left reports whether every entry has left window at now. An entry ahead of now has not.
