@@ -30,9 +30,6 @@ func (s *Store) refundCounters(ctx context.Context, key string, ticket ratelimit
 	var rings []any
 	for i := range windows {
 		w := &windows[i]
-		if w.Number < 0 { // of no clock of a server's
-			continue
-		}
 		longest = max(longest, w.Span())
 		rings = append(rings, ringOf(&w.Limit), w.Number, w.Width().Microseconds())
 	}

@@ -210,3 +210,24 @@ func TestOnAClusterClaimsInBucketsAreTakenTogetherOrNotAtAll(t *testing.T) {
 		t.Errorf("after a Reset of b and a Refund of a: %+v", got)
 	}
 }
+
+// Each of them asks for the counters, and only some for the log.
+func TestRequestsOfOneCallAreCountedInTheirOrderWhateverElseTheyAskFor(t *testing.T) {
+	t.Parallel()
+	mixed := inBuckets("k", 1)
+	mixed.Limits = []ratelimit.Limit{{MaxRequests: 100, Window: time.Hour}, sixtyPerMinuteInSix}
+	requests := [][]ratelimit.Claim{{mixed}, {inBuckets("k", 1)}, {mixed}, {mixed}, {inBuckets("k", 1)}, {inBuckets("k", 1)}}
+	ids := make([]uuid.UUID, len(requests))
+	for i := range ids {
+		ids[i] = uuid.New()
+	}
+	decisions, errs := redisstore.New(redistest.Start(t).Client()).TakeAtOnce(t.Context(), ids, requests)
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range decisions {
+		if d[0].Remaining != 59-i {
+			t.Errorf("request %d leaves %d, want %d", i, d[0].Remaining, 59-i)
+		}
+	}
+}

@@ -16,7 +16,7 @@ local function base36(n)
   repeat
     local digit = n % 36
     text, n = string.sub('0123456789abcdefghijklmnopqrstuvwxyz', digit + 1, digit + 1) .. text, (n - digit) / 36
-  until n < 1
+  until n < 1 -- a ticket that no server gave may name one below 0
   return '.' .. text
 end
 
