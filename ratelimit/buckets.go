@@ -212,11 +212,9 @@ func (r *bucketRing) slide(now time.Duration) {
 		r.reset = max(r.reset, r.newest) // what a ticket names may be counted elsewhere from now on
 	}
 	var ahead uint32
-	for i := this + 1; i <= r.newest; i++ {
-		if r.holds(i) {
-			ahead += *r.count(i)
-			*r.count(i) = 0
-		}
+	for i := max(this, r.newest-int64(len(r.counts))) + 1; i <= r.newest; i++ {
+		ahead += *r.count(i)
+		*r.count(i) = 0
 	}
 	r.newest = this
 	*r.count(this) += ahead

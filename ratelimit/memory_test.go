@@ -354,3 +354,18 @@ func TestNoKeyExceedsItsLimitHoweverFullTheStore(t *testing.T) {
 		}
 	})
 }
+
+func TestAClockThatStepsBackByYearsHoldsUpNoDecision(t *testing.T) {
+	t.Parallel()
+	m := newMemory(0)
+	limit := ratelimit.Limit{MaxRequests: 2, Window: time.Second, Buckets: 1000}
+	m.allow("k", limit)
+	m.advance(-10 * 365 * 24 * time.Hour)
+	begun := time.Now() // of real time: a look at every sub-window in between took minutes
+	if d := m.allow("k", limit); !d.Allowed || d.Remaining != 0 {
+		t.Errorf("%+v, want what was counted before to count", d)
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("a decision took %v", took)
+	}
+}
