@@ -369,3 +369,30 @@ func TestAClockThatStepsBackByYearsHoldsUpNoDecision(t *testing.T) {
 		t.Errorf("a decision took %v", took)
 	}
 }
+
+func TestALogIsKeptForItsLongestWindowWhereManyWindowsShareAQueue(t *testing.T) {
+	t.Parallel()
+	m := newMemory(1024)
+	per := func(window time.Duration) ratelimit.Limit { return ratelimit.Limit{MaxRequests: 3, Window: window} }
+	for i := range ratelimit.MaxQueues - 1 {
+		m.allow(fmt.Sprint("w", i), per(time.Hour+time.Duration(i)*time.Minute))
+	}
+	m.allow("k", per(time.Second)) // in the last queue
+	allowed := 0
+	knock := func() {
+		for range 5 {
+			if m.allow("k", per(24*time.Hour)).Allowed {
+				allowed++
+			}
+		}
+	}
+	knock()
+	m.advance(3 * time.Second)
+	for i := range 10 {
+		m.allow(fmt.Sprint("x", i), per(time.Hour))
+	}
+	knock()
+	if allowed != 2 {
+		t.Errorf("%d were allowed beside 1, want 2: a log that still counts was forgotten", allowed)
+	}
+}
