@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -291,4 +292,39 @@ func (s *slowly) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 		reply(cmd, id, ints...)
 		return nil
 	}
+}
+
+// A client that has given up may write its command nonetheless: under the id of another request it would not be counted.
+func TestACommandThatWasGivenUpKeepsItsID(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		client := givesUp{read: make(chan string, 1), asked: new(atomic.Int32)}
+		store := redisstore.New(client)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		id := uuid.New()
+		_ = store.Take(ctx, id, []ratelimit.Claim{claimOn("k")}, make([]ratelimit.Decision, 1))
+		cancel()
+		take(t, store, claimOn("k"))
+		if got := <-client.read; got != id.String() {
+			t.Fatalf("the command has the id %q, want %v", got, id)
+		}
+	}
+}
+
+// givesUp is a client that does so on its first command, and reads that later.
+type givesUp struct {
+	read  chan string
+	asked *atomic.Int32
+}
+
+func (c givesUp) Process(ctx context.Context, cmd redis.Cmder) error {
+	if c.asked.Add(1) > 1 {
+		return moody{}.Process(ctx, cmd)
+	}
+	<-ctx.Done()
+	go func() {
+		time.Sleep(5 * time.Millisecond)
+		c.read <- lastID(cmd)
+	}()
+	return ctx.Err()
 }

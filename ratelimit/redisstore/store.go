@@ -178,12 +178,12 @@ func (s *Store) takeTogether(ctx context.Context, id uuid.UUID, claims []ratelim
 	} else if err := s.lanes.to(s.Server(claims[0].Key)).take(ctx, q); err != nil {
 		return err // it may still be on its way
 	}
-	err := q.err
-	if err == nil {
-		copy(decisions, q.answers)
+	if q.err != nil {
+		return q.err // a client that gave up may still read it
 	}
+	copy(decisions, q.answers)
 	s.questions.giveBack(q)
-	return err
+	return nil
 }
 
 // Prompt implements ratelimit.Prompt: a decision that waits for others does not wait for the client.
