@@ -328,3 +328,55 @@ func (c givesUp) Process(ctx context.Context, cmd redis.Cmder) error {
 	}()
 	return ctx.Err()
 }
+
+// Whoever shares a server's lane is not to be held up by another who closes.
+func TestCloseHoldsUpNoDecision(t *testing.T) {
+	t.Parallel()
+	client := heedless{make(chan struct{}, 8), make(chan struct{})}
+	store := redisstore.New(client)
+	go store.Take(t.Context(), uuid.New(), []ratelimit.Claim{claimOn("k")}, make([]ratelimit.Decision, 1))
+	<-client.asked
+	closed := make(chan error)
+	go func() { closed <- store.Close() }()
+	time.Sleep(20 * time.Millisecond) // of real time: it waits by then
+	answered := make(chan error)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		answered <- store.WithPrefix("other").Take(ctx, uuid.New(), []ratelimit.Claim{claimOn("k")}, make([]ratelimit.Decision, 1))
+	}()
+	select {
+	case err := <-answered:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want that time is up", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("a decision waits for as long as Close does")
+	}
+	close(client.release)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+// heedless is a client that does not mind its context.
+type heedless struct{ asked, release chan struct{} }
+
+func (c heedless) Process(context.Context, redis.Cmder) error {
+	c.asked <- struct{}{}
+	<-c.release
+	return context.DeadlineExceeded
+}
+
+func TestRequestsMayComeWhileAStoreCloses(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		store := redisstore.New(moody{})
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() { take(t, store, claimOn("k")) })
+		}
+		all.Go(func() { store.Close() })
+		all.Wait()
+	}
+}

@@ -79,8 +79,8 @@ type Store struct {
 	reset      *script
 	alone      bool // no question waits for others
 	questions  *questions
-	lanes      *lanes      // shared with the copies that WithPrefix makes, as is
-	background *background // what takeEach does
+	lanes      *lanes   // shared with the copies that WithPrefix makes, as is
+	background *running // what takeEach does
 }
 
 var (
@@ -102,7 +102,7 @@ func New(client Client) *Store {
 	s := &Store{
 		client: client, prefix: DefaultPrefix, together: single,
 		take: newScript(takeSource), remind: newScript(remindSource), reset: newScript(resetSource), refund: newScript(refundSource),
-		background: new(background), questions: new(questions),
+		background: new(running), questions: new(questions),
 	}
 	s.lanes = &lanes{ask: s.ask, byServer: make(map[string]*lane)}
 	return s
