@@ -380,3 +380,18 @@ func TestRequestsMayComeWhileAStoreCloses(t *testing.T) {
 		all.Wait()
 	}
 }
+
+func TestALookOfARequestThatIsSentTwiceIsALook(t *testing.T) {
+	t.Parallel()
+	store := redisstore.New(redistest.Start(t).Client())
+	look := claimOn("other")
+	look.Cost = 0
+	id, claims, decisions := uuid.New(), []ratelimit.Claim{claimOn("k"), look}, make([]ratelimit.Decision, 2)
+	if err := store.Take(t.Context(), id, claims, decisions); err != nil {
+		t.Fatal(err)
+	}
+	again := make([]ratelimit.Decision, 2)
+	if err := store.Resend(t.Context(), id, claims, again); err != nil || !reflect.DeepEqual(again[1], decisions[1]) {
+		t.Errorf("got %+v, %v; want %+v", again[1], err, decisions[1])
+	}
+}
