@@ -578,3 +578,15 @@ func TestRetryAfterIsExactOnceTheOldestHasBeenRefunded(t *testing.T) {
 		t.Errorf("it is denied after %v, its RetryAfter", wait)
 	}
 }
+
+func TestALogOutlivesARuleThatKeptLess(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	store := redisstore.New(client)
+	for _, window := range []time.Duration{time.Second, time.Hour} { // the Window has been lengthened
+		take(t, store, ratelimit.Claim{Key: "k", Limits: []ratelimit.Limit{{MaxRequests: 3, Window: window}}, Cost: 1})
+	}
+	if got := client.PTTL(t.Context(), "rate_limit:k").Val(); got < 90*time.Minute {
+		t.Errorf("the TTL is %v, want one and a half windows or more", got)
+	}
+}
