@@ -79,15 +79,17 @@ func (b *buckets) refund(now time.Duration, t Ticket, windows []SubWindow) {
 	}
 	until := now
 	for _, w := range windows {
-		until = max(until, now+w.Span()) // its own clock may be another store's: see remote
 		if r := b.of(&w.Limit); r != nil && w.Number > r.reset && r.holds(w.Number) {
+			until = max(until, now+w.Span())
 			count := r.count(w.Number)
 			less := min(t.Cost, int(*count))
 			*count -= uint32(less)
 			r.n -= less
 		}
 	}
-	b.note(now, t.ID, until)
+	if until > now { // a ticket of another store, whose clock may be decades ahead, has nothing here
+		b.note(now, t.ID, until)
+	}
 }
 
 // note remembers a refund until the request would have left.
@@ -189,11 +191,9 @@ func (r *bucketRing) slide(now time.Duration) {
 		r.reset = max(r.reset, r.newest) // what a ticket names may be counted elsewhere from now on
 	}
 	var ahead uint32
-	for i := this + 1; i <= r.newest; i++ {
-		if r.holds(i) {
-			ahead += *r.count(i)
-			*r.count(i) = 0
-		}
+	for i := max(this, r.newest-int64(len(r.counts))) + 1; i <= r.newest; i++ {
+		ahead += *r.count(i)
+		*r.count(i) = 0
 	}
 	r.newest = this
 	*r.count(this) += ahead

@@ -54,3 +54,13 @@ func (m *MemoryStore) Counters() int {
 	}
 	return n
 }
+
+// RefundsNoted returns how many refunds are remembered of a key before another store.
+func (l *Limiter) RefundsNoted(key string) int {
+	v := l.remote.local.enter(key)
+	defer v.shard.mu.Unlock()
+	if v.own == nil || v.own.buckets() == nil {
+		return 0
+	}
+	return len(v.own.buckets().refunds)
+}

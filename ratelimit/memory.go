@@ -306,7 +306,6 @@ func (v *visit) admit(now, window time.Duration, key string) (overflow *log) {
 	case i < 0:
 		i = s.open(window)
 	}
-	s.queues[i].window = max(window, s.queues[i].window) // it may be the last, which several windows share
 	switch {
 	case v.own != nil:
 		s.unlink(v.own)

@@ -361,3 +361,45 @@ func TestNoKeyExceedsItsLimitHoweverFullTheStore(t *testing.T) {
 		}
 	})
 }
+
+func TestAClockThatStepsBackByYearsHoldsUpNoDecision(t *testing.T) {
+	t.Parallel()
+	m := newMemory(0)
+	limit := ratelimit.Limit{MaxRequests: 2, Window: time.Second, Buckets: 1000}
+	m.allow("k", limit)
+	m.advance(-10 * 365 * 24 * time.Hour)
+	begun := time.Now() // of real time: a look at every sub-window in between took minutes
+	if d := m.allow("k", limit); !d.Allowed || d.Remaining != 0 {
+		t.Errorf("%+v, want what was counted before to count", d)
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("a decision took %v", took)
+	}
+}
+
+func TestALogIsKeptForItsLongestWindowWhereManyWindowsShareAQueue(t *testing.T) {
+	t.Parallel()
+	m := newMemory(1024)
+	per := func(window time.Duration) ratelimit.Limit { return ratelimit.Limit{MaxRequests: 3, Window: window} }
+	for i := range ratelimit.MaxQueues - 1 {
+		m.allow(fmt.Sprint("w", i), per(time.Hour+time.Duration(i)*time.Minute))
+	}
+	m.allow("k", per(time.Second)) // in the last queue
+	allowed := 0
+	knock := func() {
+		for range 5 {
+			if m.allow("k", per(24*time.Hour)).Allowed {
+				allowed++
+			}
+		}
+	}
+	knock()
+	m.advance(3 * time.Second)
+	for i := range 10 {
+		m.allow(fmt.Sprint("x", i), per(time.Hour))
+	}
+	knock()
+	if allowed != 2 {
+		t.Errorf("%d were allowed beside 1, want 2: a log that still counts was forgotten", allowed)
+	}
+}

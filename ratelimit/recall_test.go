@@ -453,3 +453,36 @@ func (s *distant) Remind(_ context.Context, logs []ratelimit.Past) ([]time.Durat
 func (s *distant) Life(context.Context) (ratelimit.Life, error) { return ratelimit.Life{}, nil }
 
 var onePerTenSeconds = ratelimit.Limit{MaxRequests: 1, Window: 10 * time.Second}
+
+// otherClock is a store whose clock has nothing to do with that of this process, as a server's has not.
+type otherClock struct{ *ratelimit.MemoryStore }
+
+func (s otherClock) Take(ctx context.Context, id uuid.UUID, claims []ratelimit.Claim, decisions []ratelimit.Decision) error {
+	err := s.MemoryStore.Take(ctx, id, claims, decisions)
+	for i := range decisions {
+		decisions[i].Ticket.Counters = claims[i].CountersAt(time.Duration(began.UnixNano()))
+	}
+	return err
+}
+
+func TestRefundsOfATicketByTheStoresClockAreNotRemembered(t *testing.T) {
+	t.Parallel()
+	lim, err := ratelimit.New(ratelimit.Config{Store: otherClock{ratelimit.NewMemoryStore(ratelimit.MemoryConfig{})}, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lim.Close() })
+	limit := ratelimit.Limit{MaxRequests: ratelimit.MaxInBuckets, Window: time.Minute, Buckets: 60}
+	for range 100 {
+		d, err := lim.Allow(t.Context(), "k", limit)
+		if err != nil || d.Reason != ratelimit.Counted {
+			t.Fatal(d, err)
+		}
+		if err := lim.Refund(t.Context(), "k", d.Ticket); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := lim.RefundsNoted("k"); n != 0 {
+		t.Errorf("%d refunds are remembered, for decades", n)
+	}
+}

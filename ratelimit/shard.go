@@ -162,17 +162,20 @@ func (s *shard) forget(k *keyLog, p place) {
 	s.remove(p)
 }
 
-// lookup returns the index of the queue of a window; -1 if there is none yet.
+// lookup returns the index of the queue of a window; -1 if there is none yet. The last, which several windows share, holds
+// logs for the longest of them.
 func (s *shard) lookup(window time.Duration) int {
 	for i := range s.queues {
 		if s.queues[i].window == window {
 			return i
 		}
 	}
-	if s.unused() == maxQueues {
-		return maxQueues - 1
+	if s.unused() < maxQueues {
+		return -1
 	}
-	return -1
+	last := &s.queues[maxQueues-1]
+	last.window = max(window, last.window)
+	return maxQueues - 1
 }
 
 // open makes a queue for a window that has none.

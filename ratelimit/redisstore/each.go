@@ -33,7 +33,7 @@ func (s *Store) takeEach(ctx context.Context, id uuid.UUID, claims []ratelimit.C
 	half, cancel := halfTime(ctx)
 	defer cancel()
 	claims = apart(claims) // what is late reads them when Take has returned
-	s.background.run(len(claims), func(i int) {
+	each := func(i int) {
 		a, claim := answer{claim: i}, claims[i]
 		a.err = guard(func() error { return s.takeTogether(ctx, id, []ratelimit.Claim{claim}, a.decision[:]) })
 		answers <- a
@@ -41,7 +41,10 @@ func (s *Store) takeEach(ctx context.Context, id uuid.UUID, claims []ratelimit.C
 			_ = guard(func() error { return s.giveBack(ctx, claim, id, a.decision[0].Ticket) }) // what fails leaves by age
 		}
 		refunded <- struct{}{}
-	})
+	}
+	for i := range claims {
+		s.background.run(func() { each(i) })
+	}
 	c := collect(half, claims, answers, decisions)
 	admitted = !c.failed && !c.denied
 	close(settled)
@@ -176,27 +179,6 @@ func (s *Store) giveBack(ctx context.Context, claim ratelimit.Claim, id uuid.UUI
 		ticket = ratelimit.Ticket{ID: id, Cost: claim.Cost}
 	}
 	return s.Refund(ctx, claim.Key, ticket)
-}
-
-// background is the goroutines of a store.
-type background struct {
-	mu sync.Mutex // between a start and a wait: a WaitGroup bears one or the other
-	wg sync.WaitGroup
-}
-
-// run starts n goroutines, all of them or none yet: they may wait for each other.
-func (b *background) run(n int, f func(i int)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i := range n {
-		b.wg.Go(func() { f(i) })
-	}
-}
-
-func (b *background) wait() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.wg.Wait()
 }
 
 // withhold rewrites the answers to claims that fit as they are once refunded.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -35,7 +36,7 @@ type lane struct {
 	mu      sync.Mutex
 	waiting []*question
 	ends    [maxFlights]time.Time // when each flight must be over; zero: it is not under way
-	flying  sync.WaitGroup
+	flying  running
 }
 
 // take has a question answered. It returns as soon as ctx is done; the question may then have been sent or not.
@@ -70,7 +71,7 @@ func (l *lane) enter(q *question) error {
 // begin sends what waits.
 func (l *lane) begin(ctx context.Context, place int) {
 	f := l.board(place)
-	l.flying.Go(func() { l.fly(context.WithoutCancel(ctx), f) })
+	l.flying.run(func() { l.fly(context.WithoutCancel(ctx), f) })
 }
 
 // flight is one call.
@@ -170,8 +171,9 @@ func (ls *lanes) to(server string) *lane {
 
 func (ls *lanes) wait() {
 	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for _, l := range ls.byServer {
-		l.flying.Wait()
+	all := slices.Collect(maps.Values(ls.byServer))
+	ls.mu.Unlock()
+	for _, l := range all {
+		l.flying.wait()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -295,5 +296,107 @@ func (s *slowly) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 		}
 		reply(cmd, id, ints...)
 		return nil
+	}
+}
+
+// A client that has given up may write its command nonetheless: under the id of another request it would not be counted.
+func TestACommandThatWasGivenUpKeepsItsID(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		client := givesUp{read: make(chan string, 1), asked: new(atomic.Int32)}
+		store := redisstore.New(client)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		id := uuid.New()
+		_ = store.Take(ctx, id, []ratelimit.Claim{claimOn("k")}, make([]ratelimit.Decision, 1))
+		cancel()
+		take(t, store, claimOn("k"))
+		if got := <-client.read; got != id.String() {
+			t.Fatalf("the command has the id %q, want %v", got, id)
+		}
+	}
+}
+
+// givesUp is a client that does so on its first command, and reads that later.
+type givesUp struct {
+	read  chan string
+	asked *atomic.Int32
+}
+
+func (c givesUp) Process(ctx context.Context, cmd redis.Cmder) error {
+	if c.asked.Add(1) > 1 {
+		return moody{}.Process(ctx, cmd)
+	}
+	<-ctx.Done()
+	go func() {
+		time.Sleep(5 * time.Millisecond)
+		c.read <- lastID(cmd)
+	}()
+	return ctx.Err()
+}
+
+// Whoever shares a server's lane is not to be held up by another who closes.
+func TestCloseHoldsUpNoDecision(t *testing.T) {
+	t.Parallel()
+	client := heedless{make(chan struct{}, 8), make(chan struct{})}
+	store := redisstore.New(client)
+	go store.Take(t.Context(), uuid.New(), []ratelimit.Claim{claimOn("k")}, make([]ratelimit.Decision, 1))
+	<-client.asked
+	closed := make(chan error)
+	go func() { closed <- store.Close() }()
+	time.Sleep(20 * time.Millisecond) // of real time: it waits by then
+	answered := make(chan error)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		answered <- store.WithPrefix("other").Take(ctx, uuid.New(), []ratelimit.Claim{claimOn("k")}, make([]ratelimit.Decision, 1))
+	}()
+	select {
+	case err := <-answered:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want that time is up", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("a decision waits for as long as Close does")
+	}
+	close(client.release)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+// heedless is a client that does not mind its context.
+type heedless struct{ asked, release chan struct{} }
+
+func (c heedless) Process(context.Context, redis.Cmder) error {
+	c.asked <- struct{}{}
+	<-c.release
+	return context.DeadlineExceeded
+}
+
+func TestRequestsMayComeWhileAStoreCloses(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		store := redisstore.New(moody{})
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() { take(t, store, claimOn("k")) })
+		}
+		all.Go(func() { store.Close() })
+		all.Wait()
+	}
+}
+
+func TestALookOfARequestThatIsSentTwiceIsALook(t *testing.T) {
+	t.Parallel()
+	store := redisstore.New(redistest.Start(t).Client())
+	look := claimOn("other")
+	look.Cost = 0
+	id, claims, decisions := uuid.New(), []ratelimit.Claim{claimOn("k"), look}, make([]ratelimit.Decision, 2)
+	if err := store.Take(t.Context(), id, claims, decisions); err != nil {
+		t.Fatal(err)
+	}
+	again := make([]ratelimit.Decision, 2)
+	if err := store.Resend(t.Context(), id, claims, again); err != nil || !reflect.DeepEqual(again[1], decisions[1]) {
+		t.Errorf("got %+v, %v; want %+v", again[1], err, decisions[1])
 	}
 }

@@ -149,6 +149,9 @@ func (q *question) decide(n int, values []int64) error {
 // count completes the answer to a claim that was counted at now, on the server's clock, after so many that are equal.
 func (q *question) count(n, after int, now time.Duration) {
 	d, c := &q.answers[n], &q.claims[n]
+	if c.Cost == 0 { // a look, of a request that was sent twice
+		return
+	}
 	d.Remaining -= after * c.Cost // the answer is to the first of them
 	d.Reason, d.Ticket = ratelimit.Counted, ratelimit.Ticket{ID: q.id, Cost: c.Cost, Counters: c.CountersAt(now)}
 }

@@ -20,10 +20,10 @@ local function base36(n)
   return '.' .. text
 end
 
--- The first sub-window from a number on that has counted something.
+-- The first sub-window from a number on that has counted something: a field can be 0.
 local function first(ring, from, newest)
   for i = from, newest do
-    if call('HGET', counters, ring .. base36(i)) then return i end
+    if tonumber(call('HGET', counters, ring .. base36(i)) or 0) > 0 then return i end
   end
   return newest
 end

@@ -79,8 +79,8 @@ type Store struct {
 	reset      *script
 	alone      bool // no question waits for others
 	questions  *questions
-	lanes      *lanes      // shared with the copies that WithPrefix makes, as is
-	background *background // what takeEach does
+	lanes      *lanes   // shared with the copies that WithPrefix makes, as is
+	background *running // what takeEach does
 }
 
 var (
@@ -102,7 +102,7 @@ func New(client Client) *Store {
 	s := &Store{
 		client: client, prefix: DefaultPrefix, together: single,
 		take: newScript(takeSource), remind: newScript(remindSource), reset: newScript(resetSource), refund: newScript(refundSource),
-		background: new(background), questions: new(questions),
+		background: new(running), questions: new(questions),
 	}
 	s.lanes = &lanes{ask: s.ask, byServer: make(map[string]*lane)}
 	return s
@@ -178,12 +178,12 @@ func (s *Store) takeTogether(ctx context.Context, id uuid.UUID, claims []ratelim
 	} else if err := s.lanes.to(s.Server(claims[0].Key)).take(ctx, q); err != nil {
 		return err // it may still be on its way
 	}
-	err := q.err
-	if err == nil {
-		copy(decisions, q.answers)
+	if q.err != nil {
+		return q.err // a client that gave up may still read it
 	}
+	copy(decisions, q.answers)
 	s.questions.giveBack(q)
-	return err
+	return nil
 }
 
 // Prompt implements ratelimit.Prompt: a decision that waits for others does not wait for the client.

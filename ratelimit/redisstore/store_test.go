@@ -552,3 +552,41 @@ func loseReply(client net.Conn, server string, left *atomic.Int32) {
 type watch func([]byte)
 
 func (w watch) Write(p []byte) (int, error) { w(p); return len(p), nil }
+
+func TestRetryAfterIsExactOnceTheOldestHasBeenRefunded(t *testing.T) {
+	t.Parallel()
+	b := onRedis(t, redistest.Start(t).Client())
+	store := b.Store.(*redisstore.Store)
+	one := ratelimit.Claim{Key: "k", Limits: []ratelimit.Limit{{MaxRequests: 2, Window: 4 * time.Minute, Buckets: 4}}, Cost: 1}
+	two := one
+	two.Cost = 2
+	take(t, store, one)
+	b.Advance(3 * time.Minute)
+	older := take(t, store, one)[0]
+	b.Advance(2 * time.Minute) // the first has left, which the next finds out
+	if take(t, store, two)[0].Allowed {
+		t.Fatal("3 of 2 were allowed")
+	}
+	b.Advance(time.Minute)
+	take(t, store, one)
+	if err := store.Refund(t.Context(), "k", older.Ticket); err != nil {
+		t.Fatal(err)
+	}
+	wait := take(t, store, two)[0].RetryAfter
+	b.Advance(wait)
+	if !take(t, store, two)[0].Allowed {
+		t.Errorf("it is denied after %v, its RetryAfter", wait)
+	}
+}
+
+func TestALogOutlivesARuleThatKeptLess(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	store := redisstore.New(client)
+	for _, window := range []time.Duration{time.Second, time.Hour} { // the Window has been lengthened
+		take(t, store, ratelimit.Claim{Key: "k", Limits: []ratelimit.Limit{{MaxRequests: 3, Window: window}}, Cost: 1})
+	}
+	if got := client.PTTL(t.Context(), "rate_limit:k").Val(); got < 90*time.Minute {
+		t.Errorf("the TTL is %v, want one and a half windows or more", got)
+	}
+}

@@ -53,8 +53,8 @@ end
 
 -- What all claims of a rule have in common.
 local function read_rule()
-  local half = number() / 2
-  local rule = {past = now - 2 * half, half = floor(now / half) * half, ttl = args[read + 1]}
+  local kept = number()
+  local rule = {past = now - kept, ttl = args[read + 1]}
   read = read + 1
   for i = 1, number() do
     local most, window, buckets = number(), number(), number()
@@ -279,8 +279,8 @@ end
 -- above 1 a number behind it.
 local function list(claim, first, n)
   local key, rule, oldest = claim.key, claim.rule, claim.oldest
-  -- The first write in each half of what is kept sets the TTL: so it never runs below one and a half of that.
-  local expires = oldest and (oldest >= rule.half or call('ZCOUNT', key, micros(rule.half), '+inf') > 0)
+  -- It never runs below one and a half of what is kept, also where another rule that keeps less has set it.
+  local expires = oldest and call('PTTL', key) >= rule.ttl * 0.75
   add(key, first, first + n - 1)
   for i = 2, claim.cost do -- of one request
     call('ZADD', key, now_text, args[first] .. ':' .. i)
