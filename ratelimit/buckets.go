@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -56,8 +57,10 @@ func (b *buckets) add(now time.Duration, limits []Limit, cost int) {
 			r = &b.rings[len(b.rings)-1]
 		}
 		r.slide(now)
-		*r.count(r.newest) += uint32(cost)
-		r.n += cost
+		count := r.count(r.newest)
+		more := min(uint64(cost), math.MaxUint32-uint64(*count)) // several claims of one request may meet here, of a billion each
+		*count += uint32(more)
+		r.n += int(more)
 	}
 }
 

@@ -28,6 +28,9 @@ const countBuckets = 60
 // however many events there are, and events up to a sixtieth of the window older than it still count: see Limit. n is 1 or
 // more; a window has at most MaxInBuckets events. Nothing is counted unless everything is.
 //
+// A MemoryStore that is full (see MemoryConfig.MaxKeys) counts the keys that found no room together: then there may seem to be
+// more events of such a key, never fewer.
+//
 // Keys are those of the other verbs: Reset forgets the counts of a key as well, and nothing but other counts should be kept
 // under it. Stats does not count events, which are no decisions. One round trip. Where the Store cannot answer there is an error, whatever Config.OnFailure says.
 func (l *Limiter) Record(ctx context.Context, key string, n int, windows ...time.Duration) ([]int, error) {

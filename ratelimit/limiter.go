@@ -198,7 +198,8 @@ func (l *Limiter) AllowAll(ctx context.Context, claims ...Claim) ([]Decision, er
 }
 
 // Take is AllowAll into the caller's slices: decisions[i] answers claims[i]. The Keys of the claims may be rewritten to
-// those of their logs. Neither slice is kept, and nothing is allocated where a MemoryStore knows the keys.
+// those of their logs, which are not to be asked for again: fill the claims in anew for each request. Neither slice is kept,
+// and nothing is allocated where a MemoryStore knows the keys.
 func (l *Limiter) Take(ctx context.Context, claims []Claim, decisions []Decision) error {
 	if len(decisions) != len(claims) {
 		return fmt.Errorf("%w request: %d decisions cannot answer %d claims", ErrInvalid, len(decisions), len(claims))

@@ -3,8 +3,8 @@
 //
 // A key's log is one ZSET: a member for each allowed request, the request's UUID, scored with the time in
 // microseconds at which the server allowed it. One Lua script (take.lua) decides and writes in one round
-// trip, at the server's own TIME, so that it does not matter what the clocks of the processes say. Every
-// write gives the key a TTL of twice its longest window: a silent key disappears.
+// trip, at the server's own TIME, so that it does not matter what the clocks of the processes say. After every
+// write the key has a TTL of one and a half to two of its longest windows: a silent key disappears.
 //
 //	store := redisstore.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"}))
 //	lim, err := ratelimit.New(ratelimit.Config{Store: store})
@@ -62,7 +62,8 @@ var (
 // DefaultPrefix begins every key, unless WithPrefix says otherwise.
 const DefaultPrefix = "rate_limit"
 
-// Client is what a Store needs of a Redis client. Every redis.UniversalClient has it.
+// Client is what a Store needs of a Redis client. Every redis.UniversalClient has it. Hooks of it that keep a command must not
+// read its arguments once it has returned: the ids among them are used again.
 type Client interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
