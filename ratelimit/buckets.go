@@ -140,9 +140,6 @@ func (b *buckets) left(now time.Duration) bool {
 
 // clone shares nothing with b.
 func (b *buckets) clone() *buckets {
-	if b == nil {
-		return nil
-	}
 	other := &buckets{rings: slices.Clone(b.rings)}
 	for i := range other.rings {
 		other.rings[i].counts = slices.Clone(other.rings[i].counts)

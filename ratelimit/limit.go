@@ -59,9 +59,9 @@ func (l Limit) SubWindow(t time.Duration) int64 {
 // leaves returns when a request made at t no longer counts.
 func (l *Limit) leaves(t time.Duration) time.Duration {
 	if l.Buckets > 0 {
-		t = time.Duration(l.SubWindow(t)) * l.Width()
+		return SubWindow{*l, l.SubWindow(t)}.leaves()
 	}
-	return t + l.Span()
+	return t + l.Window
 }
 
 // Span is how long a request counts at the longest: Window, and with Buckets one Width more.

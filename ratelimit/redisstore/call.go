@@ -35,21 +35,13 @@ func newCall(questions []*question, again bool) call {
 		return i + 1
 	}
 	requests := make([]any, 0, len(questions)+argsOfRun)
-	flag := func(flags ...bool) (bits int) { // 1, 2, …
-		for i, set := range flags {
-			if set {
-				bits |= 1 << i
-			}
-		}
-		return bits
-	}
 	for rest := c.groups; len(rest) > 0; {
 		run := rest[:alike(rest)]
 		rest = rest[len(run):]
 		requests = append(requests, len(run), len(run[0].first.claims))
 		for i := range run[0].first.claims {
 			c := &run[0].first.claims[i]
-			requests = append(requests, number(ruleOf(c)), c.Cost, flag(c.Counts, c.Replaces))
+			requests = append(requests, number(ruleOf(c)), c.Cost, flags(c.Counts, c.Replaces))
 		}
 		requests = append(requests, run[0].size)
 		for i := range run {
@@ -60,17 +52,12 @@ func newCall(questions []*question, again bool) call {
 	}
 	c.keys = make([]any, 0, len(c.groups))
 	for i := range c.groups {
-		q := c.groups[i].first
-		for j := range q.keys {
-			c.keys = append(c.keys, q.keys[j])
+		for _, key := range c.groups[i].first.keys {
+			c.keys = append(c.keys, key)
 		}
 	}
-	resent := 0
-	if again {
-		resent = 1
-	}
 	c.args = make([]any, 0, len(requests)+argsOfRule*(1+len(rules)))
-	c.args = append(c.args, resent, len(rules))
+	c.args = append(c.args, flags(again), len(rules))
 	for _, r := range rules {
 		c.args = r.appendTo(c.args)
 	}
@@ -83,6 +70,16 @@ const (
 	argsOfRun  = 6
 	argsOfRule = 6
 )
+
+// flags is a number for each of which holds: 1, 2, … in sum.
+func flags(all ...bool) (sum int) {
+	for i, set := range all {
+		if set {
+			sum |= 1 << i
+		}
+	}
+	return sum
+}
 
 // rule is what take.lua calls a rule: the part of a claim that most claims have in common.
 type rule struct {

@@ -54,7 +54,12 @@ func (s *script) command(ctx context.Context, keys, args []any) *redis.IntSliceC
 	if s.old.Load() {
 		t = s.plain
 	}
-	cmd := redis.NewIntSliceCmd(ctx, t.command(keys, args)...)
+	return ofInts(ctx, t.command(keys, args))
+}
+
+// ofInts makes a command that runs a script, whose reply is integers.
+func ofInts(ctx context.Context, command []any) *redis.IntSliceCmd {
+	cmd := redis.NewIntSliceCmd(ctx, command...)
 	cmd.SetFirstKeyPos(3)
 	return cmd
 }
@@ -77,8 +82,7 @@ func (t text) run(ctx context.Context, client Client, keys, args []any) ([]int64
 }
 
 func (text) send(ctx context.Context, client Client, command []any) ([]int64, error) {
-	cmd := redis.NewIntSliceCmd(ctx, command...)
-	cmd.SetFirstKeyPos(3)
+	cmd := ofInts(ctx, command)
 	if err := client.Process(ctx, onceForInts{cmd}); err != nil {
 		return nil, err
 	}
